@@ -1,0 +1,27 @@
+"""Progress events: what a long operation tells whoever is watching.
+
+The core never prints. It calls a `Progress` with events; the command line draws a
+bar from them, a library user passes `None` and pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """One step of `done` out of `total` (None when unknown) in a named phase."""
+
+    phase: str
+    done: int
+    total: int | None = None
+    unit: str = "steps"
+
+
+Progress = Callable[[ProgressEvent], None]
+
+
+def silent(event: ProgressEvent) -> None:
+    """The progress sink of somebody who is not watching."""

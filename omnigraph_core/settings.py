@@ -1,0 +1,135 @@
+"""All of the environment and the config file, read once into one frozen object.
+
+Nothing else in OmniGraph looks at the environment: a function that needs a setting
+takes `Settings` (or the part of it) as an argument, so that a test or a library
+user can run two graphs with different settings side by side.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph_core import layout
+from omnigraph_core.errors import UsageError
+
+DEFAULT_LOCK_TIMEOUT_S = 30.0
+_CONFIG_KEYS = frozenset({"store", "branch", "actor"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The nearest `omnigraph.toml` upwards from the working directory."""
+
+    path: Path
+    store: str | None = None
+    branch: str | None = None
+    actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the surroundings say; options given on the command line win over it."""
+
+    store: str | None = None
+    branch: str | None = None
+    actor: str | None = None
+    lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
+    fsync: bool = True
+    failpoints: str = ""
+    color: str | None = None
+    config: ConfigFile | None = None
+    working_directory: Path = Path(".")
+
+    @property
+    def default_actor(self) -> str:
+        """Who writes when nobody said: environment, config file, else `user@host`."""
+        named = self.actor or (self.config.actor if self.config else None)
+        return named or f"{_user_name()}@{socket.gethostname()}"
+
+
+def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
+    """Read the process's environment and config file, or the ones given by a test."""
+    env = os.environ if environment is None else environment
+    directory = Path.cwd() if cwd is None else cwd
+    return Settings(
+        store=env.get("OMNIGRAPH_STORE") or None,
+        branch=env.get("OMNIGRAPH_BRANCH") or None,
+        actor=env.get("OMNIGRAPH_ACTOR") or None,
+        lock_timeout_s=_seconds(env, "OMNIGRAPH_LOCK_TIMEOUT", DEFAULT_LOCK_TIMEOUT_S),
+        fsync=_switch(env, "OMNIGRAPH_FSYNC", default=True),
+        failpoints=env.get("OMNIGRAPH_FAILPOINTS", ""),
+        color=_color(env),
+        config=_find_config(directory),
+        working_directory=directory,
+    )
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid{os.getuid()}"
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"{name}: '{text}' is not a number of seconds")
+    return value
+
+
+def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = env.get(name, "").strip().lower()
+    if not text:
+        return default
+    if text in ("on", "1", "true", "yes"):
+        return True
+    if text in ("off", "0", "false", "no"):
+        return False
+    raise UsageError(f"{name}: '{text}' is neither on nor off")
+
+
+def _color(env: Mapping[str, str]) -> str | None:
+    """`always` or `never` when the environment decides it, None to ask the terminal."""
+    if env.get("NO_COLOR") or env.get("TERM") == "dumb":
+        return "never"
+    if env.get("FORCE_COLOR"):
+        return "always"
+    return None
+
+
+def _find_config(directory: Path) -> ConfigFile | None:
+    for folder in (directory, *directory.parents):
+        path = folder / layout.CONFIG_FILE
+        if path.is_file():
+            return _read_config(path)
+    return None
+
+
+def _read_config(path: Path) -> ConfigFile:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    for key, value in content.items():
+        if key not in _CONFIG_KEYS:
+            raise UsageError(
+                f"{path}: unknown key '{key}'", hint="known keys: " + ", ".join(sorted(_CONFIG_KEYS))
+            )
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"{path}: '{key}' must be a non-empty string")
+    return ConfigFile(path=path, **content)
