@@ -1,0 +1,1 @@
+"""Commits as a table: a projection of the head rows that publishes wrote."""

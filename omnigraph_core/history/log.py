@@ -1,0 +1,126 @@
+"""Reading history: commits of all branches with their actors, and the graph they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core import layout
+from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.rows import GraphHead
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.refs import control_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCommit:
+    """One commit. `branch` is where it was made; `manifest_version` counts on that branch."""
+
+    commit_id: str
+    branch: str
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+    operation: str | None
+    message: str | None
+    schema_hash: str | None
+    details: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLog:
+    """The commits of every live branch by id, and the head of each branch."""
+
+    commits: Mapping[str, GraphCommit]
+    heads: Mapping[str, str]
+
+    def first_parents(self, commit_id: str) -> Iterable[GraphCommit]:
+        """The commit and its first parents, newest first."""
+        current = self.commits.get(commit_id)
+        while current is not None:
+            yield current
+            current = self.commits.get(current.parent_commit_id or "")
+
+
+def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
+    """Read the commit tables of all branches.
+
+    A writer that died between its publish and its commit row leaves a head that the
+    tables do not know yet; it is taken from the manifest, so history has no hole.
+    """
+    snapshots = {
+        branch: manifest.snapshot(branch) for branch in (layout.MAIN_BRANCH, *sorted(manifest.branches()))
+    }
+    actors = _actors(tables)
+    commits: dict[str, GraphCommit] = {}
+    for branch in snapshots:
+        for row in _rows(tables, layout.COMMITS, branch):
+            commits.setdefault(row["graph_commit_id"], _from_row(row, actors))
+    heads: dict[str, str] = {}
+    for branch, snapshot in snapshots.items():
+        if snapshot.head is None:
+            continue
+        heads[branch] = snapshot.head.commit_id
+        commits.setdefault(snapshot.head.commit_id, _from_head(snapshot.head, snapshot))
+    return CommitLog(commits, heads)
+
+
+def _actors(tables: Tables) -> dict[str, str]:
+    return {
+        row["graph_commit_id"]: row["actor_id"]
+        for row in _rows(tables, layout.COMMIT_ACTORS, layout.MAIN_BRANCH)
+    }
+
+
+def _rows(tables: Tables, path: str, branch: str) -> list[dict[str, Any]]:
+    """All rows of a commit table; none when the table is only created on demand."""
+    ref = control_table(path, None if branch == layout.MAIN_BRANCH else branch)
+    try:
+        rows: pa.Table = tables.open(ref).read()
+    except TableNotFound:
+        return []
+    columns = {name: rows.column(name) for name in rows.column_names}
+    if "created_at" in columns:
+        columns["created_at"] = columns["created_at"].cast("int64")
+    decoded = {name: column.to_pylist() for name, column in columns.items()}
+    return [dict(zip(decoded, values, strict=True)) for values in zip(*decoded.values(), strict=True)]
+
+
+def _from_row(row: Mapping[str, Any], actors: Mapping[str, str]) -> GraphCommit:
+    return GraphCommit(
+        commit_id=row["graph_commit_id"],
+        branch=row["manifest_branch"] or layout.MAIN_BRANCH,
+        manifest_version=row["manifest_version"],
+        parent_commit_id=row["parent_commit_id"],
+        merged_parent_commit_id=row["merged_parent_commit_id"],
+        actor_id=actors.get(row["graph_commit_id"]),
+        created_at=row["created_at"],
+        operation=row.get("operation"),
+        message=row.get("message"),
+        schema_hash=row.get("schema_hash"),
+        details=row.get("details"),
+    )
+
+
+def _from_head(head: GraphHead, snapshot: Snapshot) -> GraphCommit:
+    return GraphCommit(
+        commit_id=head.commit_id,
+        branch=snapshot.branch,
+        manifest_version=snapshot.manifest_version,
+        parent_commit_id=head.parent_commit_id,
+        merged_parent_commit_id=head.merged_parent_commit_id,
+        actor_id=head.actor_id,
+        created_at=head.created_at,
+        operation=head.operation,
+        message=head.message,
+        schema_hash=head.schema_hash,
+        details=head.details,
+    )

@@ -1,0 +1,87 @@
+"""Refs: the ways to name a commit.
+
+branch            a branch name wins over everything else
+tag:NAME          a tag
+01J8…             a commit id, or at least 8 characters of its start or end
+REF~N             N first parents back
+REF@{TIME}        the newest commit on the way back that is not after TIME
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from omnigraph_core.errors import NotFoundError, UsageError
+from omnigraph_core.history.log import CommitLog, GraphCommit
+
+ABBREVIATION_MIN = 8
+
+_ANCESTOR = re.compile(r"(?P<base>.+)~(?P<count>\d*)", re.DOTALL)
+_AT_TIME = re.compile(r"(?P<base>.+)@\{(?P<time>[^{}]*)\}", re.DOTALL)
+
+
+class CommitNotFound(NotFoundError):
+    """A ref names nothing in this graph."""
+
+
+def resolve(log: CommitLog, ref: str) -> GraphCommit:
+    """The commit a ref names."""
+    if match := _AT_TIME.fullmatch(ref):
+        return _at_time(log, resolve(log, match["base"]), ref, match["time"])
+    if match := _ANCESTOR.fullmatch(ref):
+        return _ancestor(log, resolve(log, match["base"]), ref, int(match["count"] or 1))
+    if ref in log.heads:
+        return log.commits[log.heads[ref]]
+    if ref.startswith("tag:"):
+        raise CommitNotFound(f"there is no tag '{ref.removeprefix('tag:')}'")
+    if ref in log.commits:
+        return log.commits[ref]
+    return _abbreviated(log, ref)
+
+
+def _abbreviated(log: CommitLog, ref: str) -> GraphCommit:
+    text = ref.upper()
+    if len(text) < ABBREVIATION_MIN:
+        raise CommitNotFound(
+            f"'{ref}' is neither a branch nor a commit",
+            hint=f"a commit id may be shortened to its first or last {ABBREVIATION_MIN} characters",
+        )
+    matches = [id_ for id_ in log.commits if id_.startswith(text) or id_.endswith(text)]
+    if not matches:
+        raise CommitNotFound(f"'{ref}' is neither a branch nor a commit of this graph")
+    if len(matches) > 1:
+        raise UsageError(
+            f"'{ref}' could be any of {len(matches)} commits: {', '.join(sorted(matches)[:5])}",
+            hint="give more characters",
+        )
+    return log.commits[matches[0]]
+
+
+def _ancestor(log: CommitLog, base: GraphCommit, ref: str, count: int) -> GraphCommit:
+    for steps, commit in enumerate(log.first_parents(base.commit_id)):
+        if steps == count:
+            return commit
+    raise CommitNotFound(f"'{ref}': {base.commit_id} does not have that many ancestors")
+
+
+def _at_time(log: CommitLog, base: GraphCommit, ref: str, text: str) -> GraphCommit:
+    limit = parse_time_us(text)
+    for commit in log.first_parents(base.commit_id):
+        if commit.created_at <= limit:
+            return commit
+    raise CommitNotFound(f"'{ref}': there is no commit that old")
+
+
+def parse_time_us(text: str) -> int:
+    """Microseconds since the epoch of an ISO time; UTC unless it has an offset."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise UsageError(
+            f"'{text}' is not an ISO time", hint="for example 2026-11-16 or 2026-11-16T08:30:00+01:00"
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    whole = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds

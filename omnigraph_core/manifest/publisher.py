@@ -1,0 +1,240 @@
+"""The publisher: one merge-insert into `__manifest` makes a whole write visible.
+
+Every publish also upserts the `graph_head` row, so two publishes on a branch always
+touch a common key and one of them loses, even when their tables are disjoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from omnigraph_core import faults
+from omnigraph_core.errors import ConflictError, InternalError, StorageError
+from omnigraph_core.manifest import rows as manifest_rows
+from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
+from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
+from omnigraph_core.manifest.stamp import migrate
+from omnigraph_core.tables.commit import Guard, commit_exact
+from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.durability import sync_version
+from omnigraph_core.tables.failures import CommitLost, HeadMoved
+from omnigraph_core.tables.fence import merge_fenced
+
+# Lance itself retries nothing (it would rebase over a conflict); we ask again this often.
+RETRY_BUDGET = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A table that comes into being; its first version is a separate update."""
+
+    table_key: str
+    table_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A table's new version. `branch` owns the data: None for main."""
+
+    table_key: str
+    version: int
+    branch: str | None
+    row_count: int
+    metadata: VersionMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A table that goes; hides every version up to and including `version`."""
+
+    table_key: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Everything one publish says, and everything it assumes."""
+
+    branch: str
+    head: GraphHead
+    registrations: Sequence[Registration] = ()
+    updates: Sequence[Update] = ()
+    tombstones: Sequence[Tombstone] = ()
+    expected_versions: Mapping[str, int] = field(default_factory=dict)
+    """Per table what the manifest must say now; 0 for one that must not exist."""
+    expected_head: str | None = None
+    """The head commit seen under the lock; None where there is no lock to have seen it under."""
+    branch_identity: str | None = None
+
+
+class ExpectedVersionMismatch(ConflictError):
+    """A table moved since the caller looked."""
+
+    retryable = True
+
+    def __init__(self, table_key: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"stale view of '{table_key}': expected manifest table version {expected} "
+            f"but current is {actual}",
+            hint="somebody else wrote in between; run the command again",
+        )
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+
+    def details(self) -> Mapping[str, object]:
+        conflict = {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
+        return {"manifest_conflict": conflict}
+
+
+class HeadChanged(ConflictError):
+    """Another publish came between the lock and ours: the lock was not what it seemed."""
+
+    retryable = True
+
+    def __init__(self, branch: str, expected: str | None, actual: str | None) -> None:
+        super().__init__(
+            f"the head of branch '{branch}' is {actual}, not {expected}: another writer published first"
+        )
+        self.branch, self.expected, self.actual = branch, expected, actual
+
+    def details(self) -> Mapping[str, object]:
+        return {"branch": self.branch, "expected_head": self.expected, "actual_head": self.actual}
+
+
+class BranchReplaced(ConflictError):
+    """The branch was deleted and another one of the same name created."""
+
+
+class RowLevelCasContention(ConflictError):
+    """Every try lost to another publish."""
+
+    retryable = True
+
+
+class Publisher:
+    """Publishes to the manifest of one graph."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._tables = manifest.tables
+
+    def publish(self, request: Publish, guard: Guard) -> Snapshot:
+        """Make the request true in one version of `__manifest`, synced, and return the result.
+
+        `guard` raises when the branch lock is lost; asked before every attempt.
+        """
+        for _ in range(1 + RETRY_BUDGET):
+            table, state = self._current(request, guard)
+            if _is_ours(state, request):
+                return state.snapshot(request.branch, request.branch_identity)
+            rows = _checked_rows(request, state)
+            guard()
+            faults.hit("manifest.before_publish")
+            try:
+                published = merge_fenced(self._tables, table, manifest_rows.OBJECT_ID, rows)
+            except CommitLost:
+                continue
+            except StorageError as error:
+                return self._settle(request, guard, error)
+            faults.hit("manifest.after_publish")
+            return self._finish(request, table, published)
+        raise RowLevelCasContention(
+            f"branch '{request.branch}': lost {1 + RETRY_BUDGET} publishes in a row to other writers",
+            hint="try again when fewer writers are active",
+        )
+
+    def compact(self, branch: str, operation_id: str, guard: Guard) -> bool:
+        """Rewrite the tail of small fragments if there are too many; True if it did.
+
+        Losing to another publish is fine: theirs will find the same tail.
+        """
+        table = self._manifest.open(branch)
+        tail = tail_to_rewrite(table.fragment_rows())
+        if not tail:
+            return False
+        staged = stage_control_rewrite(self._tables.storage, table, tail, operation_id)
+        try:
+            rewritten = commit_exact(self._tables, staged, guard)
+        except (CommitLost, HeadMoved):
+            return False
+        sync_version(self._tables, rewritten, table)
+        return True
+
+    def _current(self, request: Publish, guard: Guard) -> tuple[Table, ManifestState]:
+        if self._manifest.branch_identity(request.branch) != request.branch_identity:
+            raise BranchReplaced(f"branch '{request.branch}' was deleted and created again meanwhile")
+        table = self._manifest.open(request.branch)
+        table = migrate(self._tables, table, request.head.operation_id, guard)
+        return table, self._manifest.state_of(table, request.branch, request.branch_identity)
+
+    def _finish(self, request: Publish, base: Table, published: Table) -> Snapshot:
+        sync_version(self._tables, published, base)
+        state = self._manifest.state_of(published, request.branch, request.branch_identity)
+        if not _is_ours(state, request):
+            raise InternalError("a publish succeeded, but the head row is not ours")
+        return state.snapshot(request.branch, request.branch_identity)
+
+    def _settle(self, request: Publish, guard: Guard, error: StorageError) -> Snapshot:
+        """After a failure that is not a lost race: did it land all the same?"""
+        table, state = self._current(request, guard)
+        if not _is_ours(state, request):
+            raise error
+        sync_version(self._tables, table, None)
+        return state.snapshot(request.branch, request.branch_identity)
+
+
+def _is_ours(state: ManifestState, request: Publish) -> bool:
+    return state.head is not None and state.head.commit_id == request.head.commit_id
+
+
+def _checked_rows(request: Publish, state: ManifestState) -> object:
+    """The rows to merge, after comparing every assumption with the current state."""
+    for table_key, expected in request.expected_versions.items():
+        actual = state.current_version(table_key)
+        if actual != expected:
+            raise ExpectedVersionMismatch(table_key, expected, actual)
+    actual_head = state.head.commit_id if state.head else None
+    if request.expected_head is not None and request.expected_head != actual_head:
+        raise HeadChanged(request.branch, request.expected_head, actual_head)
+    registered = dict(state.locations)
+    rows = [manifest_rows.head_row(request.head)]
+    for registration in request.registrations:
+        known = registered.setdefault(registration.table_key, registration.table_path)
+        if known != registration.table_path:
+            raise InternalError(f"table '{registration.table_key}' is registered at {known}")
+        rows.append(manifest_rows.table_row(registration.table_key, registration.table_path))
+    for update in request.updates:
+        _check_update(update, registered, state)
+        metadata = replace(update.metadata, commit_id=request.head.commit_id)
+        rows.append(
+            manifest_rows.version_row(
+                update.table_key, update.version, update.branch, update.row_count, metadata
+            )
+        )
+    for tombstone in request.tombstones:
+        if tombstone.table_key not in registered:
+            raise InternalError(f"tombstone of table '{tombstone.table_key}', which was never registered")
+        if tombstone.version <= state.tombstones.get(tombstone.table_key, 0):
+            raise InternalError(f"table '{tombstone.table_key}' already has a newer tombstone")
+        rows.append(manifest_rows.tombstone_row(tombstone.table_key, tombstone.version))
+    return manifest_rows.rows_table(rows)
+
+
+def _check_update(update: Update, registered: Mapping[str, str], state: ManifestState) -> None:
+    """A version row is new, except that a fork may take over the very same content."""
+    if update.table_key not in registered:
+        raise InternalError(f"new version of table '{update.table_key}', which was never registered")
+    known = state.versions.get(update.table_key)
+    if known is None or update.version > known.version:
+        return
+    if update.version == known.version and (
+        update.branch != known.branch and update.row_count == known.row_count
+    ):
+        return
+    raise InternalError(
+        f"table '{update.table_key}': version {update.version} would replace published {known.version}"
+    )

@@ -1,0 +1,101 @@
+"""Reading `__manifest`: snapshots of any branch at any version, cheap when little has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph_core import layout
+from omnigraph_core.errors import NotFoundError
+from omnigraph_core.manifest.snapshot import EMPTY_STATE, STATE_COLUMNS, ManifestState, Snapshot
+from omnigraph_core.manifest.stamp import refuse_future_stamp
+from omnigraph_core.tables.branches import Fork, list_forks, read_fork
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.keys import quote_text
+from omnigraph_core.tables.refs import TableRef, control_table
+
+
+class BranchNotFound(NotFoundError):
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"branch '{branch}' does not exist", hint="`omnigraph branch list` shows what there is"
+        )
+        self.branch = branch
+
+    def details(self) -> Mapping[str, object]:
+        return {"branch": self.branch}
+
+
+def manifest_ref(branch: str) -> TableRef:
+    """`__manifest` on a graph branch; the graph's main is Lance's main."""
+    return control_table(layout.MANIFEST, None if branch == layout.MAIN_BRANCH else branch)
+
+
+class Manifest:
+    """The manifest of one graph. Keeps the last state it saw of each branch."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._states: dict[tuple[str, str | None], ManifestState] = {}
+
+    def branches(self) -> dict[str, Fork]:
+        """All graph branches but main, by name."""
+        return list_forks(self.tables, manifest_ref(layout.MAIN_BRANCH))
+
+    def branch_identity(self, branch: str) -> str | None:
+        """What tells this branch from another that used its name before; None for main."""
+        if branch == layout.MAIN_BRANCH:
+            return None
+        fork = read_fork(self.tables, manifest_ref(layout.MAIN_BRANCH), branch)
+        if fork is None:
+            raise BranchNotFound(branch)
+        return fork.identity
+
+    def open(self, branch: str, version: int | None = None) -> Table:
+        """The manifest table; refused when a newer OmniGraph wrote it."""
+        table = self.tables.open(manifest_ref(branch), version)
+        refuse_future_stamp(table)
+        return table
+
+    def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
+        """The branch as it is now."""
+        identity = self.branch_identity(branch)
+        return self.state_of(self.open(branch), branch, identity).snapshot(branch, identity)
+
+    def snapshot_at_version(self, version: int, branch: str = layout.MAIN_BRANCH) -> Snapshot:
+        """The branch as it was at a manifest version."""
+        identity = self.branch_identity(branch)
+        return _full_state(self.open(branch, version)).snapshot(branch, identity)
+
+    def entity_at(
+        self, table_key: str, entity_id: str, version: int, branch: str = layout.MAIN_BRANCH
+    ) -> dict[str, object] | None:
+        """One entity at a manifest version, without building the whole snapshot."""
+        self.branch_identity(branch)
+        rows = self.open(branch, version).read(STATE_COLUMNS, f"table_key = {quote_text(table_key)}")
+        state = EMPTY_STATE.advanced(version, frozenset(), rows)
+        entry = state.snapshot(branch, None).entry(table_key)
+        found = self.tables.open(entry.ref, entry.table_version).read(where=f"id = {quote_text(entity_id)}")
+        return found.to_pylist()[0] if found.num_rows else None
+
+    def state_of(self, table: Table, branch: str, identity: str | None) -> ManifestState:
+        """The reduced rows of this manifest version, from the last known state if it is a prefix.
+
+        A state stays a prefix while all of its fragments are still there; a compaction
+        replaces fragments, and then everything is read again.
+        """
+        known = self._states.get((branch, identity), EMPTY_STATE)
+        if known.manifest_version == table.version:
+            return known
+        fragment_ids = frozenset(table.fragment_rows())
+        if known.manifest_version > table.version or not known.fragment_ids <= fragment_ids:
+            known = EMPTY_STATE
+        fresh = sorted(fragment_ids - known.fragment_ids)
+        rows = table.read(STATE_COLUMNS, fragment_ids=fresh)
+        state = known.advanced(table.version, fragment_ids, rows)
+        self._states[(branch, identity)] = state
+        return state
+
+
+def _full_state(table: Table) -> ManifestState:
+    rows = table.read(STATE_COLUMNS)
+    return EMPTY_STATE.advanced(table.version, frozenset(table.fragment_rows()), rows)

@@ -1,0 +1,86 @@
+"""The stamp: which shape of `__manifest` is on disk, and the steps from older ones.
+
+| stamp | shape |
+|---|---|
+| 1 | no stamp written; object_id is not annotated, so publishes do not exclude each other |
+| 2 | object_id is the unenforced primary key |
+| 3 | no `__run__*` branches |
+
+Every step may run again after a crash. Reads never migrate; what a newer OmniGraph
+wrote is neither read nor written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from omnigraph_core import faults
+from omnigraph_core.errors import StorageError
+from omnigraph_core.manifest.rows import OBJECT_ID
+from omnigraph_core.tables.branches import delete_fork, list_forks
+from omnigraph_core.tables.commit import Guard, commit_exact
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
+from omnigraph_core.tables.metadata import field_metadata, schema_metadata, stage_metadata
+
+STAMP_KEY = "omnigraph:internal_schema_version"
+INTERNAL_SCHEMA_VERSION = 3
+LEGACY_RUN_PREFIX = "__run__"
+
+
+class StampFromFuture(StorageError):
+    def __init__(self, stamp: int) -> None:
+        super().__init__(
+            f"this graph was written by a newer OmniGraph (internal schema {stamp}, "
+            f"this one knows {INTERNAL_SCHEMA_VERSION})",
+            hint="upgrade omnigraph first",
+        )
+        self.stamp = stamp
+
+    def details(self) -> Mapping[str, object]:
+        return {"internal_schema_version": self.stamp, "supported": INTERNAL_SCHEMA_VERSION}
+
+
+def read_stamp(table: Table) -> int:
+    text = schema_metadata(table).get(STAMP_KEY, "1")
+    if not text.isdecimal():
+        raise StorageError(f"__manifest: the stamp {STAMP_KEY} is '{text}', not a number")
+    return int(text)
+
+
+def refuse_future_stamp(table: Table) -> None:
+    stamp = read_stamp(table)
+    if stamp > INTERNAL_SCHEMA_VERSION:
+        raise StampFromFuture(stamp)
+
+
+def migrate(tables: Tables, table: Table, operation_id: str, guard: Guard) -> Table:
+    """Bring the manifest (of one branch) to the current stamp; one metadata read when it is."""
+    refuse_future_stamp(table)
+    while (stamp := read_stamp(table)) < INTERNAL_SCHEMA_VERSION:
+        table = _STEPS[stamp](tables, table, operation_id, guard)
+        faults.hit(f"manifest.migrated_to_{stamp + 1}")
+    return table
+
+
+def _annotate_primary_key(tables: Tables, table: Table, operation_id: str, guard: Guard) -> Table:
+    key = PRIMARY_KEY_METADATA.decode()
+    annotated = [field.name for field in table.schema if field_metadata(table, field.name).get(key) == "true"]
+    if annotated not in ([], [OBJECT_ID]):
+        raise StorageError(f"__manifest: the primary key is {annotated}, expected {OBJECT_ID}")
+    staged = stage_metadata(table, operation_id, schema={STAMP_KEY: "2"}, field=(OBJECT_ID, {key: "true"}))
+    return commit_exact(tables, staged, guard)
+
+
+def _sweep_run_branches(tables: Tables, table: Table, operation_id: str, guard: Guard) -> Table:
+    for name in list_forks(tables, table.ref):
+        if name.startswith(LEGACY_RUN_PREFIX):
+            guard()
+            delete_fork(tables, table.ref, name)
+    return commit_exact(tables, stage_metadata(table, operation_id, schema={STAMP_KEY: "3"}), guard)
+
+
+_STEPS: dict[int, Callable[[Tables, Table, str, Guard], Table]] = {
+    1: _annotate_primary_key,
+    2: _sweep_run_branches,
+}

@@ -1,0 +1,294 @@
+"""Local locks: `flock` on one file per name in `__locks/`.
+
+Fault model and rules:
+
+- The kernel frees a lock when its holder dies, also by `kill -9`. Nothing else
+  does: there is no expiry, so a stopped process keeps its lock.
+- Lock files are never unlinked by us. If somebody does it anyway, two processes
+  could hold locks on two files of one name; so the inode is compared after locking
+  (a waiter starts again on the new file) and in `check` (a holder finds out).
+- A `flock` belongs to the open file, not to the process: a second lock object on
+  the same name in the same process waits like a stranger. And **a forked child
+  shares it**: it keeps the lock if the parent is killed. Spawn, never fork, while
+  holding one; `subprocess` is fine (`O_CLOEXEC`). A child that has inherited a lock
+  object anyway finds it lost in `check`, and cannot release it for the parent.
+- The token is synced before `acquire` returns, so it grows across power cuts too.
+  A lock file that cannot be read goes on at the clock's microseconds, above every
+  counted token; only removing the file starts again from 1.
+- The file system must be local: NFS emulates `flock` and may lose it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import InternalError
+from omnigraph_core.ids import now_us
+from omnigraph_core.storage.control import checked_path
+from omnigraph_core.storage.failures import ABSENT, translated
+from omnigraph_core.storage.locks import (
+    HeldLocks,
+    LockHolder,
+    LockLost,
+    LockRecord,
+    LockTimeout,
+    decode_record,
+    in_lock_order,
+    take_all,
+    wait_until,
+)
+from omnigraph_core.storage.sync import Syncer
+
+_RECORD_BYTES_MAX = 16_384
+_TEXT_CHARACTERS_MAX = 120
+_NAME_BYTES_MAX = 240
+
+
+class LocalLocks:
+    """The locks of a graph on the local disk; `actor` is who we say we are to those who wait."""
+
+    def __init__(self, root: Path, syncer: Syncer, *, actor: str, timeout_s: float) -> None:
+        self._folder = root / layout.LOCKS_DIR
+        self._syncer = syncer
+        self._actor = actor
+        self._timeout_s = timeout_s
+
+    def lock(self, name: str, *, doing: str = "", operation_id: str | None = None) -> FileLock:
+        return FileLock(
+            name,
+            self._file(name),
+            self._syncer,
+            claim=Claim(self._actor, doing, operation_id),
+            timeout_s=self._timeout_s,
+        )
+
+    def lock_all(
+        self,
+        names: Iterable[str],
+        timeout_s: float | None = None,
+        *,
+        doing: str = "",
+        operation_id: str | None = None,
+    ) -> HeldLocks:
+        locks = [self.lock(name, doing=doing, operation_id=operation_id) for name in in_lock_order(names)]
+        return take_all(locks, self._timeout_s if timeout_s is None else timeout_s)
+
+    def read_holder(self, name: str) -> LockHolder | None:
+        """See `Locks.read_holder`.
+
+        `flock` cannot be asked, only tried. So the file is read first: a lock that
+        was released names nobody and is not touched. If it names somebody, a shared
+        attempt tells the living from the dead; it succeeds, for some microseconds,
+        only when the holder died, and only then could it make a rival's
+        `try_acquire` fail.
+        """
+        file = self._file(name)
+        with translated("read", file):
+            try:
+                descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            except ABSENT:
+                return None
+            try:
+                record = _read_record(descriptor)
+                if record is None or record.holder is None:
+                    return None
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return record.holder if record else None
+            finally:
+                os.close(descriptor)
+        return None
+
+    def _file(self, name: str) -> Path:
+        """Long branch names are cut and told apart by a hash; file names end at 255 bytes."""
+        if "/" in checked_path(name):
+            raise InternalError(f"a lock's name cannot hold a slash: {name!r}")
+        if len(name.encode("utf-8")) > _NAME_BYTES_MAX:
+            digest = hashlib.sha256(name.encode("utf-8")).hexdigest()
+            name = name.encode("utf-8")[:100].decode("utf-8", "ignore") + "~" + digest
+        return self._folder / f"{name}.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a lock tells the others about its holder, once it is held."""
+
+    actor: str
+    doing: str
+    operation_id: str | None
+
+    def holder(self) -> LockHolder:
+        """Texts are cut so that the record stays within one disk sector or two."""
+        return LockHolder(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            actor=self.actor[:_TEXT_CHARACTERS_MAX],
+            doing=self.doing[:_TEXT_CHARACTERS_MAX],
+            operation_id=self.operation_id,
+            since_us=now_us(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The state of an acquired lock: the descriptor that carries it, and what was written."""
+
+    descriptor: int
+    record: LockRecord
+    pid: int
+
+
+class FileLock:
+    """A `Lock` on one file. Use one object from one thread; two objects exclude each other."""
+
+    def __init__(self, name: str, file: Path, syncer: Syncer, *, claim: Claim, timeout_s: float) -> None:
+        self._name = name
+        self._file = file
+        self._syncer = syncer
+        self._claim = claim
+        self._timeout_s = timeout_s
+        self._held: _Held | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def token(self) -> int:
+        if self._held is None:
+            raise LockLost(self._name, "it was not taken")
+        return self._held.record.token
+
+    @property
+    def holder(self) -> LockHolder | None:
+        return self._held.record.holder if self._held else None
+
+    def acquire(self, timeout_s: float | None = None) -> Self:
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        if not wait_until(self.try_acquire, limit_s):
+            raise LockTimeout(self._name, limit_s, self._read_rival())
+        return self
+
+    def try_acquire(self) -> bool:
+        if self._held is not None:
+            raise InternalError(f"the lock '{self._name}' is taken twice through one object")
+        with translated("lock", self._file):
+            descriptor = self._lock_current_file()
+            if descriptor is None:
+                return False
+            try:
+                self._held = self._sign(descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        faults.hit("lock.acquired")
+        return True
+
+    def check(self) -> None:
+        if self._held is None:
+            raise LockLost(self._name, "it was not taken")
+        if self._held.pid != os.getpid():
+            raise LockLost(self._name, "it belongs to the process that forked this one")
+        with translated("check", self._file):
+            if not self._is_current(self._held.descriptor):
+                raise LockLost(self._name, f"{self._file} was removed or replaced")
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        if held is None:
+            return
+        try:
+            if held.pid == os.getpid():
+                # Frees the lock even if a forked child still has the file open.
+                with suppress(OSError):
+                    _write_record(held.descriptor, LockRecord(held.record.token, None))
+                fcntl.flock(held.descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(held.descriptor)
+
+    def __enter__(self) -> Self:
+        return self if self._held is not None else self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _lock_current_file(self) -> int | None:
+        """A descriptor holding the lock on the file that has the name *now*; None when taken."""
+        while True:
+            descriptor = self._open()
+            try:
+                faults.hit("lock.opened")
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_current(descriptor):
+                    return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+                return None
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(self._file, flags, 0o666)
+        except FileNotFoundError:
+            self._syncer.make_directories(self._file.parent)
+            return os.open(self._file, flags, 0o666)
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._file))
+        except ABSENT:
+            return False
+
+    def _sign(self, descriptor: int) -> _Held:
+        """Draw the next token and name ourselves, durably, before anybody acts on the token."""
+        is_new = os.fstat(descriptor).st_size == 0
+        last = _read_record(descriptor)
+        token = last.token + 1 if last else 1 if is_new else now_us()
+        record = LockRecord(token, self._claim.holder())
+        _write_record(descriptor, record)
+        faults.hit("lock.signed")
+        self._syncer.flush(descriptor, self._file)
+        if is_new:
+            self._syncer.barrier(dirs=[self._file.parent])
+        return _Held(descriptor, record, os.getpid())
+
+    def _read_rival(self) -> LockHolder | None:
+        try:
+            record = decode_record(self._file.read_bytes())
+        except OSError:
+            return None
+        return record.holder if record else None
+
+
+def _read_record(descriptor: int) -> LockRecord | None:
+    return decode_record(os.pread(descriptor, _RECORD_BYTES_MAX, 0))
+
+
+def _write_record(descriptor: int, record: LockRecord) -> None:
+    """Write in place: the lock lives on this very file, so it cannot be renamed over.
+
+    The new line covers the start of the old one before the rest is cut off, so a
+    kill in between leaves a readable record.
+    """
+    content = record.encode()
+    written = os.pwrite(descriptor, content, 0)
+    if written != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.ftruncate(descriptor, len(content))

@@ -1,0 +1,221 @@
+"""Named exclusive locks that hold between processes, threads and (on S3) machines.
+
+`Lock` is what a `flock` and an S3 lease can both promise: exclusive, taken with a
+deadline, able to say that it was lost, and numbered. The number, `token`, grows with
+every acquisition of the same name, so whoever wrote with a smaller one is the older
+holder. A lock keeps rivals from wasting work; it is never the proof that a commit
+was exclusive.
+
+Order: `refs`, then the others by the bytes of their names. Whoever takes several
+takes them through `take_all`, so two processes never wait for each other.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import Protocol, Self
+
+from omnigraph_core import layout
+from omnigraph_core.errors import BusyError, StorageError
+
+_POLL_FIRST_S = 0.001
+_POLL_MAX_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who holds a lock and why; for people, never for a decision."""
+
+    pid: int
+    host: str
+    actor: str
+    doing: str
+    operation_id: str | None
+    since_us: int
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since_us / 1_000_000, timezone.utc)
+        what = f" ({self.doing})" if self.doing else ""
+        return f"{self.actor}{what}, pid {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+    def as_json(self) -> Mapping[str, object]:
+        return asdict(self)
+
+
+class LockTimeout(BusyError):
+    """Somebody else held the lock for as long as we were willing to wait."""
+
+    def __init__(self, lock: str, waited_s: float, holder: LockHolder | None) -> None:
+        by = f"held by {holder}" if holder else "held by another process"
+        super().__init__(
+            f"the lock '{lock}' is {by}; gave up after {waited_s:.1f} s",
+            hint="try again when it is done, or wait longer with --lock-timeout SECONDS",
+        )
+        self.lock = lock
+        self.holder = holder
+
+    def details(self) -> Mapping[str, object]:
+        return {"lock": self.lock, "holder": self.holder.as_json() if self.holder else None}
+
+
+class LockLost(StorageError):
+    """A lock that we took is not ours any more: stop, and let recovery sort it out."""
+
+    def __init__(self, lock: str, reason: str) -> None:
+        super().__init__(
+            f"the lock '{lock}' is not held any more: {reason}",
+            hint="the next writing command recovers what was begun; look at `omnigraph status`",
+        )
+        self.lock = lock
+
+    def details(self) -> Mapping[str, object]:
+        return {"lock": self.lock}
+
+
+class Lock(Protocol):
+    """One name, taken at most once at a time. Leaving the `with` block releases it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def token(self) -> int:
+        """The number of this acquisition, larger than all before; `LockLost` when not held."""
+
+    @property
+    def holder(self) -> LockHolder | None:
+        """What we told the others about ourselves; None when not held."""
+
+    def acquire(self, timeout_s: float | None = None) -> Self:
+        """Wait for the lock (None: as long as settings say), or raise `LockTimeout`."""
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free, without waiting."""
+
+    def check(self) -> None:
+        """Raise `LockLost` unless the lock is still ours; called before each commit."""
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens when it is not held."""
+
+    def __enter__(self) -> Self:
+        """Acquire it with the default timeout, unless it is held already."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLocks:
+    """Several locks taken in order; leaving the `with` block releases them in reverse."""
+
+    locks: tuple[Lock, ...]
+
+    def check(self) -> None:
+        for lock in self.locks:
+            lock.check()
+
+    def token(self, name: str) -> int:
+        """The token of the lock with this name, which must be among these."""
+        return next(lock.token for lock in self.locks if lock.name == name)
+
+    def release(self) -> None:
+        for lock in reversed(self.locks):
+            lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class Locks(Protocol):
+    """The locks of one graph."""
+
+    def lock(self, name: str, *, doing: str = "", operation_id: str | None = None) -> Lock:
+        """A lock, not taken yet; `doing` and the operation are shown to those who wait."""
+
+    def lock_all(
+        self,
+        names: Iterable[str],
+        timeout_s: float | None = None,
+        *,
+        doing: str = "",
+        operation_id: str | None = None,
+    ) -> HeldLocks:
+        """Take all of them in the fixed order within one timeout, or none."""
+
+    def read_holder(self, name: str) -> LockHolder | None:
+        """Who holds the lock now, None when it is free. Creates nothing."""
+
+
+def in_lock_order(names: Iterable[str]) -> list[str]:
+    """The distinct names in the one order in which locks may be taken."""
+    return sorted(set(names), key=lambda name: (name != layout.REFS_LOCK, name.encode("utf-8")))
+
+
+def take_all(locks: Sequence[Lock], timeout_s: float) -> HeldLocks:
+    """Acquire locks that are already in order; a failure releases those taken before it."""
+    deadline = time.monotonic() + timeout_s
+    taken: list[Lock] = []
+    try:
+        for lock in locks:
+            lock.acquire(max(0.0, deadline - time.monotonic()))
+            taken.append(lock)
+    except BaseException:
+        HeldLocks(tuple(taken)).release()
+        raise
+    return HeldLocks(tuple(taken))
+
+
+def wait_until(attempt: Callable[[], bool], timeout_s: float) -> bool:
+    """Call `attempt` until it is true or the time is over; at least once.
+
+    The pauses grow from 1 ms to 50 ms and are shuffled, so that many waiters do not
+    march in step.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause = _POLL_FIRST_S
+    while not attempt():
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            return False
+        time.sleep(min(remaining, pause * random.uniform(0.5, 1.0)))
+        pause = min(pause * 2, _POLL_MAX_S)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """The content of a lock file or lease: the last token given out, and to whom."""
+
+    token: int
+    holder: LockHolder | None
+
+    def encode(self) -> bytes:
+        """One line of JSON, so that leftovers of a longer one behind it are ignored."""
+        holder = self.holder.as_json() if self.holder else None
+        return json.dumps({"token": self.token, "holder": holder}).encode() + b"\n"
+
+
+def decode_record(content: bytes) -> LockRecord | None:
+    """The record in a lock file; None when it holds none that can be read."""
+    line, newline, _ = content.partition(b"\n")
+    if not newline:
+        return None
+    try:
+        fields = json.loads(line)
+        holder = fields["holder"]
+        return LockRecord(int(fields["token"]), LockHolder(**holder) if holder else None)
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,159 @@
+"""Making what was written survive a power cut.
+
+Lance never syncs on a local disk, so everything that must be durable passes through
+a barrier here: when `barrier` has returned, the content of the files and the names
+in the directories are on the disk.
+
+Fault model. A crash of a process loses nothing that was written; a power cut loses
+any subset of what was not synced: bytes of a file, and names in a directory. A
+file's bytes and its name are separate: both need a sync, the bytes first, so that
+no durable name ever leads to missing bytes *of this barrier*. An fsync reports a
+failed write-back once, also when somebody else wrote the file and closed it; it is
+therefore called exactly once per path and never again after a failure. Disks that
+confirm a flush they did not do are outside the model.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph_core import faults
+from omnigraph_core.storage.failures import StorageFailure, storage_failure, sync_failure, translated
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+# Two syncs in a row cost less than waking threads for them.
+_ALONE_MAX = 2
+# A disk merges the flushes of a few threads into one; more threads only wait.
+_THREADS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """How many paths one barrier synced; both zero when syncing is off."""
+
+    files: int = 0
+    directories: int = 0
+
+
+class Syncer:
+    """Syncs paths, or with `enabled=False` (`OMNIGRAPH_FSYNC=off`) does nothing. Safe between threads."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_guard = threading.Lock()
+
+    def barrier(self, files: Iterable[Path] = (), dirs: Iterable[Path] = ()) -> SyncReport:
+        """Sync every path once, the files before the directories; durable when it returns.
+
+        All syncs that were started have ended when this raises, and it raises for
+        the first path that failed.
+        """
+        if not self.enabled:
+            return SyncReport()
+        file_paths = _distinct(files)
+        directory_paths = _distinct(dirs)
+        faults.hit("sync.barrier")
+        self._sync_each(file_paths)
+        self._sync_each(directory_paths)
+        return SyncReport(files=len(file_paths), directories=len(directory_paths))
+
+    def sync_tree(self, root: Path) -> SyncReport:
+        """A barrier over everything below a new directory, itself, and its name in its parent."""
+        if not self.enabled:
+            return SyncReport()
+        files: list[Path] = []
+        directories = [root.parent]
+        with translated("read", root):
+            for folder, _, names in os.walk(root, onerror=_raise):
+                directories.append(Path(folder))
+                paths = (Path(folder, name) for name in names)
+                files.extend(path for path in paths if stat.S_ISREG(path.lstat().st_mode))
+        return self.barrier(files, directories)
+
+    def flush(self, descriptor: int, path: Path | str) -> None:
+        """Sync one open file or directory; `path` is for the message."""
+        if not self.enabled:
+            return
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise sync_failure(error, path) from error
+
+    def make_directories(self, directory: Path) -> None:
+        """Create a directory with the parents it lacks, and make the new names durable."""
+        with translated("create", directory):
+            missing = _missing_directories(directory)
+            for path in reversed(missing):
+                _make_directory(path)
+                self._sync_path(path.parent)
+
+    def _sync_each(self, paths: list[Path]) -> None:
+        if len(paths) <= _ALONE_MAX:
+            for path in paths:
+                self._sync_path(path)
+            return
+        failures = [failure for failure in self._threads().map(self._try_sync_path, paths) if failure]
+        if failures:
+            raise failures[0]
+
+    def _try_sync_path(self, path: Path) -> StorageFailure | None:
+        try:
+            self._sync_path(path)
+        except StorageFailure as failure:
+            return failure
+        return None
+
+    def _sync_path(self, path: Path) -> None:
+        if not self.enabled:
+            return
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise storage_failure(error, "sync", path) from error
+        try:
+            self.flush(descriptor, path)
+        finally:
+            os.close(descriptor)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._pool_guard:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="omnigraph-sync")
+            return self._pool
+
+
+def _distinct(paths: Iterable[Path]) -> list[Path]:
+    return list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
+
+
+def _missing_directories(directory: Path) -> list[Path]:
+    """The directories that do not exist yet, deepest first."""
+    missing: list[Path] = []
+    while not directory.is_dir():
+        missing.append(directory)
+        directory = directory.parent
+    return missing
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():  # else a rival was faster
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+
+
+def _raise(error: OSError) -> None:
+    raise error

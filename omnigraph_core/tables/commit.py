@@ -1,0 +1,121 @@
+"""`commit_exact`: move HEAD by exactly our one version, or say precisely why not.
+
+Fault model. The branch lock keeps other OmniGraph writers out, but the lock is never
+the proof: a lease can be lost, and Lance itself rebases a commit onto whatever it
+finds, even with `max_retries=0`. So HEAD is compared before, and version and
+transaction after. Any failure that is not a conflict leaves the outcome unknown (on
+object storage the response may have been lost), and is settled by looking for our
+operation id in the versions since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.failures import (
+    CommitLost,
+    CommitUnknown,
+    ForeignCommit,
+    HeadMoved,
+    is_contention,
+    storage_error,
+)
+from omnigraph_core.tables.staged import StagedWrite, StageKind
+
+OPERATION_PROPERTY = "omnigraph:operation"
+KIND_PROPERTY = "omnigraph:kind"
+UNDOES_PROPERTY = "omnigraph:undoes"
+
+Guard = Callable[[], None]
+
+
+def unguarded() -> None:
+    """The guard of a writer that holds no lock: only for datasets nobody else can see."""
+
+
+def operation_properties(operation_id: str, **more: str) -> dict[str, str]:
+    """What every transaction of ours carries, so that it can be recognised afterwards."""
+    return {OPERATION_PROPERTY: operation_id, **more}
+
+
+def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
+    """Commit `staged` as version `read_version + 1`.
+
+    `guard` raises when the lock is not held any more; it is asked last, right before
+    the commit. Raises HeadMoved, CommitLost (nothing landed), ForeignCommit (landed,
+    but not where planned) or CommitUnknown.
+    """
+    from lance import LanceDataset
+
+    base = tables.open(staged.ref, staged.read_version)
+    head = base.latest_version()
+    if head != staged.read_version:
+        raise HeadMoved(staged.ref.key, staged.read_version, head)
+    guard()
+    try:
+        dataset = LanceDataset.commit(base.lance, staged.transaction, max_retries=0)
+    except (OSError, ValueError) as error:
+        if is_contention(error):
+            raise CommitLost(f"another commit to table '{staged.ref.key}' came first") from error
+        return _settle(tables, staged, error)
+    return _prove(Table(staged.ref, dataset), staged)
+
+
+def _prove(landed: Table, staged: StagedWrite) -> Table:
+    transaction = landed.transaction(landed.version)
+    if landed.version != staged.read_version + 1 or transaction.uuid != staged.transaction_uuid:
+        raise ForeignCommit(
+            f"table '{staged.ref.key}': our commit landed as version {landed.version} instead of "
+            f"{staged.read_version + 1}; something else writes to this dataset"
+        )
+    return landed
+
+
+def _settle(tables: Tables, staged: StagedWrite, error: Exception) -> Table:
+    """After an unknown outcome: our version if it landed, else a storage error that says so."""
+    try:
+        head = tables.open(staged.ref)
+        version = find_operation(head, staged.operation_id, since=staged.read_version)
+    except Exception as second:
+        raise CommitUnknown(
+            f"cannot tell whether the commit to table '{staged.ref.key}' landed: {error}"
+        ) from second
+    if version is None:
+        raise storage_error(staged.ref, "committing to", error) from error
+    return _prove(tables.open(staged.ref, version), staged)
+
+
+def find_operation(head: Table, operation_id: str, since: int) -> int | None:
+    """The version in (since, HEAD] that carries `operation_id`, if there is one."""
+    for version in range(head.version, since, -1):
+        if transaction_properties(head, version).get(OPERATION_PROPERTY) == operation_id:
+            return version
+    return None
+
+
+def transaction_properties(table: Table, version: int) -> Mapping[str, str]:
+    """The properties of the transaction that made `version`."""
+    return table.transaction(version).transaction_properties or {}
+
+
+def stage_restore(head: Table, version: int, operation_id: str, undoes: str) -> StagedWrite:
+    """A new HEAD with the content of `version`; carries the operation it undoes.
+
+    Committed by `commit_exact` like any other write, because a Restore that has not
+    seen an append buries it silently. Every transaction based before it is refused by
+    Lance from then on, which is what keeps a paused writer out.
+    """
+    from lance.dataset import LanceOperation, Transaction
+
+    properties = operation_properties(operation_id, **{UNDOES_PROPERTY: undoes, KIND_PROPERTY: "restore"})
+    transaction = Transaction(
+        head.version, LanceOperation.Restore(version), transaction_properties=properties
+    )
+    return StagedWrite(
+        ref=head.ref,
+        kind=StageKind.RESTORE,
+        read_version=head.version,
+        operation_id=operation_id,
+        transaction=transaction,
+    )

@@ -1,0 +1,67 @@
+"""Keeping our own small datasets small: rewrite the tail of one-publish fragments into one.
+
+The cost of reading and merging follows the number of fragments, and every publish adds
+one. Only for datasets without indexes: row ids are kept, index coverage and the
+row-version columns of the rewritten rows are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.fragments import data_files, write_rows
+from omnigraph_core.tables.staged import StagedWrite, StageKind
+
+# Merging costs 9-14 ms at 16 fragments and 120 at a thousand; rewriting 16 costs about 20.
+FRAGMENTS_MAX = 16
+
+# A fragment joins the rewrite while it is at most this many times larger than all newer
+# ones together: rewritten rows double each time, so each row is rewritten O(log n) times.
+_GROWTH = 2
+
+
+def tail_to_rewrite(fragment_rows: Mapping[int, int]) -> list[int]:
+    """Ids of the newest fragments worth rewriting into one; empty when there are few enough."""
+    if len(fragment_rows) <= FRAGMENTS_MAX:
+        return []
+    tail: list[int] = []
+    rows_newer = 0
+    for fragment_id, rows in sorted(fragment_rows.items(), reverse=True):
+        if len(tail) >= FRAGMENTS_MAX // 2 and rows > _GROWTH * rows_newer:
+            break
+        tail.append(fragment_id)
+        rows_newer += rows
+    return sorted(tail)
+
+
+def stage_control_rewrite(
+    storage: Storage, table: Table, fragment_ids: list[int], operation_id: str
+) -> StagedWrite:
+    """Stage one version in which `fragment_ids` are one fragment; readers see the same rows."""
+    from lance.dataset import LanceOperation, Transaction
+    from lance.fragment import RowIdSequence
+
+    rows = table.read(with_row_id=True, fragment_ids=fragment_ids)
+    row_ids = rows.column("_rowid").to_pylist()
+    new = list(write_rows(table, rows.drop_columns(["_rowid"])).operation.fragments)
+    for fragment in new:
+        mine, row_ids = row_ids[: fragment.physical_rows], row_ids[fragment.physical_rows :]
+        fragment.row_id_meta = RowIdSequence(mine).to_inline_metadata()
+    old = [table.lance.get_fragment(fragment_id).metadata for fragment_id in fragment_ids]
+    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.COMPACTION.value})
+    transaction = Transaction(
+        table.version,
+        LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, new)], []),
+        transaction_properties=properties,
+    )
+    return StagedWrite(
+        ref=table.ref,
+        kind=StageKind.COMPACTION,
+        read_version=table.version,
+        operation_id=operation_id,
+        transaction=transaction,
+        files=tuple(data_files(storage, table.ref, new)),
+    )

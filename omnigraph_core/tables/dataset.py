@@ -1,0 +1,159 @@
+"""Opening and reading Lance datasets: `Tables` (one graph's) and `Table` (one version of one)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core.errors import InternalError
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.failures import (
+    TableNotFound,
+    VersionNotFound,
+    is_missing,
+    lance_failures,
+    storage_error,
+)
+from omnigraph_core.tables.refs import TableRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lance import LanceDataset
+
+# One file format for every dataset a graph ever creates; a change is a stamp migration.
+FILE_FORMAT = "2.2"
+
+
+class Tables:
+    """The Lance datasets of one graph, opened through one session.
+
+    The session caches manifests and index pages by file identity, so keeping one for
+    the life of the process makes reopening cheap and never stale.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._session: Any = None
+
+    def open(self, ref: TableRef, version: int | None = None) -> Table:
+        """The table at `version`, or at HEAD."""
+        import lance
+
+        if self._session is None:
+            self._session = lance.Session()
+        uri = self.uri(ref)
+        try:
+            return Table(ref, lance.dataset(uri, version=version, session=self._session))
+        except (OSError, ValueError) as error:
+            if not is_missing(error):
+                raise storage_error(ref, "opening", error) from error
+        if version is not None and self.exists(ref):
+            raise VersionNotFound(ref.key, version)
+        raise TableNotFound(f"table '{ref.key}' does not exist at {uri}")
+
+    def uri(self, ref: TableRef) -> str:
+        """The absolute place Lance is given. Always absolute: branches record it."""
+        return self.storage.location.child(ref.directory)
+
+    def exists(self, ref: TableRef) -> bool:
+        """Is there at least one version? Asked of the storage, so that it needs no Lance."""
+        names = self.storage.control.list(f"{ref.directory}/_versions")
+        return any(name.endswith(".manifest") for name in names)
+
+
+class Table:
+    """One version of one dataset. Immutable: reading it twice gives the same answer."""
+
+    __slots__ = ("_dataset", "ref")
+
+    def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
+        self.ref = ref
+        self._dataset = dataset
+
+    @property
+    def lance(self) -> LanceDataset:
+        """The handle itself; for this package only."""
+        return self._dataset
+
+    @property
+    def version(self) -> int:
+        return int(self._dataset.version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._dataset.schema
+
+    @property
+    def field_ids(self) -> list[int]:
+        """Ids of the top-level columns, as Lance's transactions want them."""
+        return [field.id() for field in self._dataset.lance_schema.fields()]
+
+    def latest_version(self) -> int:
+        """HEAD of this lineage now; one directory listing."""
+        with lance_failures(self.ref, "looking up HEAD of"):
+            return int(self._dataset.latest_version)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_rows: int | None = None,
+        fragment_ids: Sequence[int] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream rows; the filter always runs before anything else sees a row."""
+        fragments = None
+        if fragment_ids is not None:
+            fragments = [self._fragment(fragment_id) for fragment_id in fragment_ids]
+        with lance_failures(self.ref, "reading"):
+            scanner = self._dataset.scanner(
+                columns=None if columns is None else list(columns),
+                filter=where,
+                prefilter=True,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_size=batch_rows,
+                fragments=fragments,
+            )
+            return scanner.to_reader()
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        fragment_ids: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """All matching rows at once; for results known to be small."""
+        reader = self.scan(
+            columns,
+            where,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            fragment_ids=fragment_ids,
+        )
+        with lance_failures(self.ref, "reading"):
+            return reader.read_all()
+
+    def count_rows(self, where: str | None = None) -> int:
+        with lance_failures(self.ref, "counting"):
+            return int(self._dataset.count_rows(where))
+
+    def fragment_rows(self) -> dict[int, int]:
+        """Live rows per fragment id, in fragment order; read from the manifest alone."""
+        return {f.fragment_id: f.metadata.num_rows for f in self._dataset.get_fragments()}
+
+    def transaction(self, version: int) -> Any:
+        """The Lance transaction that made `version`."""
+        with lance_failures(self.ref, "reading the transaction of"):
+            return self._dataset.read_transaction(version)
+
+    def _fragment(self, fragment_id: int) -> Any:
+        fragment = self._dataset.get_fragment(fragment_id)
+        if fragment is None:
+            raise InternalError(f"fragment {fragment_id} is not part of version {self.version}")
+        return fragment

@@ -1,0 +1,113 @@
+"""What Lance's failures mean.
+
+Lance raises OSError, ValueError, ArrowInvalid and its own CommitConflictError, and
+only the text tells them apart. All reading of that text happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from omnigraph_core.errors import ConflictError, InternalError, NotFoundError, StorageError
+from omnigraph_core.tables.refs import TableRef
+
+
+class HeadMoved(ConflictError):
+    """Somebody committed to a table between our reading it and our commit."""
+
+    retryable = True
+
+    def __init__(self, table_key: str, expected: int, actual: int) -> None:
+        super().__init__(f"table '{table_key}' moved: expected HEAD at version {expected}, found {actual}")
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
+
+
+class CommitLost(ConflictError):
+    """Lance refused a commit because of a conflicting one; nothing of ours landed."""
+
+    retryable = True
+
+
+class ForeignCommit(InternalError):
+    """A commit of ours landed on top of one we had not seen, in spite of the lock.
+
+    Somebody writes to the dataset without OmniGraph. The commit stands; the caller
+    must treat the table as drifted and let recovery decide.
+    """
+
+
+class CommitUnknown(StorageError):
+    """A commit failed in a way that does not tell whether it landed, and asking failed too."""
+
+    retryable = True
+
+
+class TableNotFound(NotFoundError):
+    """There is no dataset at this place."""
+
+
+class VersionNotFound(NotFoundError):
+    """The dataset exists, but this version of it was removed (by cleanup) or never was."""
+
+    def __init__(self, table_key: str, version: int) -> None:
+        super().__init__(
+            f"version {version} of table '{table_key}' does not exist any more",
+            hint="cleanup removed it, or the commit that names it is not of this graph",
+        )
+        self.table_key = table_key
+        self.version = version
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "version": self.version}
+
+
+_CONTENTION = ("Too many concurrent writers", "Commit conflict", "Incompatible transaction", "Retryable")
+
+
+def is_contention(error: BaseException) -> bool:
+    """Did the write lose a race (and so certainly did not land)?"""
+    from lance.commit import CommitConflictError
+
+    return isinstance(error, CommitConflictError) or any(text in str(error) for text in _CONTENTION)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Does the error say that a dataset, version or file is not there?"""
+    text = str(error).lower()
+    return "not found" in text or "no such file" in text or "does not exist" in text
+
+
+@contextmanager
+def lance_failures(ref: TableRef, doing: str) -> Iterator[None]:
+    """Turn whatever Lance raises inside into a typed storage error that names the table."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
+        raise storage_error(ref, doing, error) from error
+
+
+def storage_error(ref: TableRef, doing: str, error: BaseException) -> StorageError:
+    """A storage error with the part of Lance's message a person can use."""
+    text = str(error)
+    where = f"table '{ref.key}'" if ref.branch is None else f"table '{ref.key}' on branch '{ref.branch}'"
+    if "No space left on device" in text or "os error 28" in text:
+        return StorageError(
+            f"no space left on the device while {doing} {where}",
+            hint="free some space and try again; nothing was published",
+        )
+    if "Permission denied" in text or "Read-only file system" in text:
+        return StorageError(f"not allowed to write while {doing} {where}: {_short(text)}")
+    return StorageError(f"{doing} {where} failed: {_short(text)}")
+
+
+def _short(text: str) -> str:
+    """Lance's messages end in a Rust source position; a user has no use for it."""
+    return text.split(", /home/", 1)[0].split("\n", 1)[0].strip()

@@ -1,0 +1,42 @@
+"""The fence: a merge-insert that two concurrent writers of one key can never both win.
+
+It holds only under all of these together: the key column is annotated as unenforced
+primary key, Lance retries nothing, no index is used for the join, the write is
+executed (a staged one loses the key filter), and the precondition was read through
+a handle at the very version the merge starts from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.failures import CommitLost, is_contention, storage_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PRIMARY_KEY_METADATA = b"lance-schema:unenforced-primary-key"
+
+
+def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Table:
+    """Upsert `rows` by `key` on top of exactly this version; CommitLost if anybody touched a key.
+
+    Other failures are storage errors whose outcome the caller must find out by reading.
+    """
+    # `execute` moves the handle it runs on; a Table never changes, so it gets its own.
+    handle = tables.open(table.ref, table.version)
+    try:
+        (
+            handle.lance.merge_insert(key)
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .conflict_retries(0)
+            .use_index(False)
+            .execute(rows)
+        )
+    except (OSError, ValueError) as error:
+        if is_contention(error):
+            raise CommitLost(f"another publish to '{table.ref.key}' came first") from error
+        raise storage_error(table.ref, "publishing to", error) from error
+    return handle

@@ -1,0 +1,94 @@
+"""Keys of a table: duplicates inside a batch, and rows that already hold a key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from omnigraph_core.errors import BadDataError, ConflictError
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.refs import TableRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY = "id"
+
+# Up to here a list of keys goes to Lance as `IN (…)`, which a BTREE answers; beyond it
+# (unless the table is a hundred times larger) one pass over the key column is cheaper.
+KEYS_IN_FILTER_MAX = 1_000
+ROWS_PER_KEY_FOR_FILTER = 100
+
+# One large batch a time: `is_in` builds its hash table anew for every call.
+_SCAN_BATCH_ROWS = 1 << 20
+
+
+class KeyConflict(ConflictError):
+    """A strict insert of a key that a committed row already has."""
+
+    def __init__(self, table_key: str, key: str) -> None:
+        super().__init__(
+            f"{table_key}: id '{key}' already exists",
+            hint="use merge mode or an update to change existing entities",
+        )
+        self.table_key = table_key
+        self.key = key
+
+    def details(self) -> Mapping[str, object]:
+        return {"key_conflict": {"table_key": self.table_key, "id": self.key}}
+
+
+class DuplicateKey(BadDataError):
+    """One batch gives the same key twice, so no order of applying it would be right."""
+
+    def __init__(self, table_key: str, key: str) -> None:
+        super().__init__(f"{table_key}: id '{key}' occurs more than once in this write")
+        self.table_key = table_key
+        self.key = key
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "id": self.key}
+
+
+def refuse_duplicates(keys: pa.ChunkedArray, ref: TableRef) -> None:
+    """Raise DuplicateKey naming the first key that occurs twice."""
+    import pyarrow.compute as pc
+
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return
+    counts = pc.value_counts(keys)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    raise DuplicateKey(ref.key, repeated.field("values")[0].as_py())
+
+
+def find_keys(table: Table, keys: pa.ChunkedArray) -> pa.Table:
+    """The rows of `table` whose id is among `keys`: columns id, _rowid, _rowaddr."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = table.count_rows()
+    if len(keys) == 0 or rows == 0:
+        return _found_schema().empty_table()
+    if len(keys) <= max(KEYS_IN_FILTER_MAX, rows // ROWS_PER_KEY_FOR_FILTER):
+        found = table.read([KEY], in_filter(keys), with_row_id=True, with_row_address=True)
+        return found.select(_found_schema().names)
+    wanted = keys.combine_chunks()
+    reader = table.scan([KEY], with_row_id=True, with_row_address=True, batch_rows=_SCAN_BATCH_ROWS)
+    matches = [batch.filter(pc.is_in(batch.column(KEY), value_set=wanted)) for batch in reader]
+    return pa.Table.from_batches(matches, reader.schema).select(_found_schema().names)
+
+
+def in_filter(keys: pa.ChunkedArray, column: str = KEY) -> str:
+    """`column IN ('a', 'b')` as Lance reads it."""
+    return f"{column} IN ({', '.join(quote_text(key) for key in keys.to_pylist())})"
+
+
+def quote_text(text: str) -> str:
+    """A SQL string literal; a quote inside is doubled, nothing else is special."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _found_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(KEY, pa.string()), ("_rowid", pa.uint64()), ("_rowaddr", pa.uint64())])

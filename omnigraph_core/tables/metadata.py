@@ -1,0 +1,50 @@
+"""Staged changes of what a dataset says about itself: config, schema metadata, field metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.staged import StagedWrite, StageKind
+
+
+def schema_metadata(table: Table) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+
+
+def field_metadata(table: Table, field: str) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (table.schema.field(field).metadata or {}).items()}
+
+
+def stage_metadata(
+    table: Table,
+    operation_id: str,
+    *,
+    config: Mapping[str, str] | None = None,
+    schema: Mapping[str, str] | None = None,
+    field: tuple[str, Mapping[str, str]] | None = None,
+) -> StagedWrite:
+    """Set the given keys in one version; keys not given stay."""
+    from lance.dataset import LanceOperation, Transaction
+
+    def update(values: Mapping[str, str] | None) -> LanceOperation.UpdateMap | None:
+        return None if values is None else LanceOperation.UpdateMap(dict(values))
+
+    field_updates = None
+    if field is not None:
+        ids = {entry.name(): entry.id() for entry in table.lance.lance_schema.fields()}
+        field_updates = {ids[field[0]]: update(field[1])}
+    operation = LanceOperation.UpdateConfig(
+        config_updates=update(config),
+        schema_metadata_updates=update(schema),
+        field_metadata_updates=field_updates,
+    )
+    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.METADATA.value})
+    return StagedWrite(
+        ref=table.ref,
+        kind=StageKind.METADATA,
+        read_version=table.version,
+        operation_id=operation_id,
+        transaction=Transaction(table.version, operation, transaction_properties=properties),
+    )

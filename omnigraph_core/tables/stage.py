@@ -1,0 +1,202 @@
+"""The five ways to stage a change of rows. None of them moves HEAD.
+
+Upserts and deletes work by row address: the rows to replace are found by an indexed
+look-up, marked deleted fragment by fragment, and their new versions appended under
+their old row ids. On a table of a million rows this is an order of magnitude cheaper
+than Lance's merge_insert, and the set of rows is exactly the one that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.fragments import conform, data_files, deletion_files, write_rows
+from omnigraph_core.tables.keys import KEY, KeyConflict, find_keys, in_filter, refuse_duplicates
+from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def stage_append(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
+    """Add rows whose keys the caller has proven to be new."""
+    rows = conform(rows, table.schema, table.ref)
+    refuse_duplicates(rows.column(KEY), table.ref)
+    transaction = write_rows(table, rows)
+    files = data_files(storage, table.ref, transaction.operation.fragments)
+    return _staged(table, StageKind.APPEND, transaction, operation_id, files, inserted=rows.num_rows)
+
+
+def stage_insert(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
+    """Add rows; a key that is already there is a KeyConflict."""
+    rows = conform(rows, table.schema, table.ref)
+    existing = find_keys(table, rows.column(KEY))
+    if existing.num_rows:
+        raise KeyConflict(table.ref.key, existing.column(KEY)[0].as_py())
+    refuse_duplicates(rows.column(KEY), table.ref)
+    transaction = write_rows(table, rows)
+    files = data_files(storage, table.ref, transaction.operation.fragments)
+    return _staged(table, StageKind.INSERT, transaction, operation_id, files, inserted=rows.num_rows)
+
+
+def stage_overwrite(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
+    """Replace all rows (by none, too); the new rows get new row ids.
+
+    The columns are those of `rows`: this is also how a schema change rewrites a table.
+    """
+    if KEY in rows.column_names:
+        refuse_duplicates(rows.column(KEY), table.ref)
+    transaction = write_rows(table, rows, mode="overwrite")
+    files = data_files(storage, table.ref, transaction.operation.fragments)
+    removed = table.count_rows()
+    return _staged(
+        table,
+        StageKind.OVERWRITE,
+        transaction,
+        operation_id,
+        files,
+        inserted=rows.num_rows,
+        deleted=removed,
+    )
+
+
+def stage_upsert(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
+    """Replace the rows whose key is already there, whole and under their row ids; add the rest."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = conform(rows, table.schema, table.ref)
+    refuse_duplicates(rows.column(KEY), table.ref)
+    existing = find_keys(table, rows.column(KEY))
+    rewritten = rows.take(pc.index_in(existing.column(KEY), value_set=rows.column(KEY).combine_chunks()))
+    is_new = pc.invert(pc.is_in(rows.column(KEY), value_set=existing.column(KEY).combine_chunks()))
+    new = rows.filter(is_new)
+    marked = _mark_deleted(table, existing.column("_rowaddr"))
+    fragments = list(write_rows(table, pa.concat_tables([rewritten, new])).operation.fragments)
+    _keep_row_ids(fragments, existing.column("_rowid"))
+    files = data_files(storage, table.ref, fragments) + deletion_files(storage, table.ref, marked.updated)
+    transaction = _update_transaction(table, marked, fragments)
+    return _staged(
+        table,
+        StageKind.UPSERT,
+        transaction,
+        operation_id,
+        files,
+        inserted=new.num_rows,
+        updated=rewritten.num_rows,
+    )
+
+
+def stage_delete(
+    storage: Storage,
+    table: Table,
+    operation_id: str,
+    *,
+    where: str | None = None,
+    ids: pa.ChunkedArray | None = None,
+) -> StagedWrite:
+    """Delete the rows that match `where`, or those with the given ids; exactly these, as of now."""
+    from lance.dataset import LanceOperation, Transaction
+
+    if (where is None) == (ids is None):
+        raise TypeError("stage_delete takes either a predicate or ids")
+    if ids is not None:
+        addresses = find_keys(table, ids).column("_rowaddr")
+        where = in_filter(ids) if len(ids) <= 20 else f"{KEY} IN ({len(ids)} ids)"
+    else:
+        addresses = table.read([], where, with_row_address=True).column("_rowaddr")
+    marked = _mark_deleted(table, addresses)
+    operation = LanceOperation.Delete(marked.updated, marked.removed_ids, str(where))
+    transaction = Transaction(table.version, operation)
+    files = deletion_files(storage, table.ref, marked.updated)
+    return _staged(table, StageKind.DELETE, transaction, operation_id, files, deleted=len(addresses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """Fragments with some rows marked deleted, and ids of those with no row left."""
+
+    updated: list[Any]
+    removed_ids: list[int]
+
+
+def _mark_deleted(table: Table, addresses: pa.ChunkedArray) -> _Marked:
+    """Write deletion files for rows given by address: fragment id << 32 | offset."""
+    import numpy as np
+
+    ordered = np.sort(addresses.to_numpy())
+    fragment_ids, starts = np.unique(ordered >> np.uint64(32), return_index=True)
+    groups = np.split((ordered & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts[1:])
+    updated: list[Any] = []
+    removed: list[int] = []
+    for fragment_id, offsets in zip(fragment_ids.tolist(), groups, strict=False):
+        with lance_failures(table.ref, "marking deleted rows of"):
+            metadata = table.lance.get_fragment(fragment_id).delete_rows(offsets)
+        if metadata is None:
+            removed.append(fragment_id)
+        else:
+            updated.append(metadata)
+    return _Marked(updated, removed)
+
+
+def _keep_row_ids(fragments: Sequence[Any], row_ids: pa.ChunkedArray) -> None:
+    """Give the leading rows of new fragments the ids of the rows they replace.
+
+    A fragment may take ids for its first rows only; Lance hands out fresh ones for
+    the rest at commit.
+    """
+    from lance.fragment import RowIdSequence
+
+    kept = row_ids.to_numpy()
+    for fragment in fragments:
+        if not len(kept):
+            return
+        mine, kept = kept[: fragment.physical_rows], kept[fragment.physical_rows :]
+        fragment.row_id_meta = RowIdSequence(mine.tolist()).to_inline_metadata()
+
+
+def _update_transaction(table: Table, marked: _Marked, fragments: Sequence[Any]) -> Any:
+    from lance.dataset import LanceOperation, Transaction
+
+    return Transaction(
+        table.version,
+        LanceOperation.Update(
+            removed_fragment_ids=marked.removed_ids,
+            updated_fragments=marked.updated,
+            new_fragments=list(fragments),
+            fields_modified=[],
+            fields_for_preserving_frag_bitmap=table.field_ids,
+            update_mode="rewrite_rows",
+        ),
+    )
+
+
+def _staged(
+    table: Table,
+    kind: StageKind,
+    transaction: Any,
+    operation_id: str,
+    files: Iterable[StagedFile],
+    *,
+    inserted: int = 0,
+    updated: int = 0,
+    deleted: int = 0,
+) -> StagedWrite:
+    transaction.transaction_properties = operation_properties(operation_id, **{KIND_PROPERTY: kind.value})
+    return StagedWrite(
+        ref=table.ref,
+        kind=kind,
+        read_version=table.version,
+        operation_id=operation_id,
+        transaction=transaction,
+        files=tuple(files),
+        rows_inserted=inserted,
+        rows_updated=updated,
+        rows_deleted=deleted,
+    )

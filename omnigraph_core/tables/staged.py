@@ -1,0 +1,82 @@
+"""A staged write: files on disk and a transaction that would adopt them. HEAD has not moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from omnigraph_core.errors import StorageError
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.refs import TableRef
+
+
+class StageKind(StrEnum):
+    APPEND = "append"
+    INSERT = "insert"
+    UPSERT = "upsert"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    RESTORE = "restore"
+    COMPACTION = "compaction"
+    METADATA = "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file the transaction will make part of the table; path relative to the graph root."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """One transaction, ready for `commit_exact`.
+
+    It can be proven (operation id and uuid are read back from the table's history),
+    synced and, when abandoned, deleted (both by `files`).
+    """
+
+    ref: TableRef
+    kind: StageKind
+    read_version: int
+    operation_id: str
+    transaction: Any
+    files: tuple[StagedFile, ...] = ()
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+
+    @property
+    def transaction_uuid(self) -> str:
+        return str(self.transaction.uuid)
+
+
+class StagedFileMissing(StorageError):
+    """A file of a staged write is gone or short. Lance would commit it all the same."""
+
+    def __init__(self, table_key: str, path: str, expected: int, actual: int | None) -> None:
+        found = "is missing" if actual is None else f"has {actual} bytes instead of {expected}"
+        super().__init__(f"staged file {path} of table '{table_key}' {found}; nothing was committed")
+        self.table_key = table_key
+        self.path = path
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "path": self.path}
+
+
+def verify_files(storage: Storage, staged: StagedWrite) -> None:
+    """Raise unless every staged file is there with its recorded size."""
+    for file in staged.files:
+        actual = storage.control.size(file.path)
+        if actual != file.size:
+            raise StagedFileMissing(staged.ref.key, file.path, file.size, actual)
+
+
+def discard_files(storage: Storage, staged: Iterable[StagedWrite]) -> None:
+    """Delete the files of writes that will never be committed."""
+    for write in staged:
+        for file in write.files:
+            storage.control.delete(file.path)

@@ -1,0 +1,254 @@
+"""Creating a graph: all of it or nothing, in a place that is empty or was ours before.
+
+The order is the guarantee. A staging record is written first and removed last; the
+first version of `__manifest` is what makes it a graph. So a root with a record but
+without a readable manifest is an init that died, and may be cleared by whoever holds
+the refs lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from enum import Enum, auto
+from pathlib import Path
+
+from omnigraph_core import faults, layout
+from omnigraph_core.catalog.files import write_schema_files
+from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
+from omnigraph_core.history.commits import create_commit_tables
+from omnigraph_core.ids import new_ulid, now_us
+from omnigraph_core.manifest.create import GENESIS_VERSION, create_manifest
+from omnigraph_core.manifest.publisher import Registration, Update
+from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead, VersionMetadata
+from omnigraph_core.progress import Progress, ProgressEvent
+from omnigraph_core.schema import EdgeType, NodeType, Schema
+from omnigraph_core.schema.compiled import schema_hash
+from omnigraph_core.storage import ControlStore, Storage
+from omnigraph_core.tables.commit import Guard
+from omnigraph_core.tables.create import create_table
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.durability import manifest_path, sync_version
+from omnigraph_core.tables.refs import TableRef, control_table
+
+INIT_KIND = "Init"
+
+
+class GraphExists(ConflictError):
+    """There is a graph already."""
+
+
+class RootState(Enum):
+    """What is at the place where a graph should be."""
+
+    EMPTY = auto()
+    GRAPH = auto()
+    UNFINISHED = auto()
+    FOREIGN = auto()
+
+
+def inspect_root(control: ControlStore) -> RootState:
+    """Look without touching anything, and without Lance."""
+    names = set(control.entries())
+    versions = control.list(f"{layout.MANIFEST}/_versions")
+    has_manifest = any(name.endswith(".manifest") for name in versions)
+    unfinished = bool(_init_records(control))
+    if has_manifest and not unfinished:
+        return RootState.GRAPH
+    if names - layout.ROOT_NAMES:
+        return RootState.FOREIGN
+    if unfinished:
+        return RootState.UNFINISHED
+    # Only an init that was killed before its record leaves a lone lock directory.
+    return RootState.EMPTY if names <= {layout.LOCKS_DIR} else RootState.FOREIGN
+
+
+def init_graph(
+    storage: Storage,
+    tables: Tables,
+    source: str,
+    schema: Schema,
+    *,
+    actor: str,
+    message: str | None,
+    progress: Progress,
+) -> GraphHead:
+    """Make the graph. On any failure the place is as it was before."""
+    _refuse_taken(storage, inspect_root(storage.control))
+    operation_id = new_ulid()
+    with (
+        _root_undone_on_failure(storage),
+        storage.locks.lock(layout.REFS_LOCK, doing="init", operation_id=operation_id).acquire() as lock,
+    ):
+        _settle_unfinished(storage, tables)
+        head = _genesis_head(operation_id, schema, actor, message, lock.token)
+        try:
+            _write_record(storage.control, operation_id, actor)
+            _create_everything(storage, tables, source, schema, head, lock.check, progress)
+        except BaseException:
+            with contextlib.suppress(OmnigraphError, OSError):
+                _clear(storage.control)
+            raise
+        storage.control.delete(layout.staging_record(operation_id))
+    return head
+
+
+def _create_everything(
+    storage: Storage,
+    tables: Tables,
+    source: str,
+    schema: Schema,
+    head: GraphHead,
+    guard: Guard,
+    progress: Progress,
+) -> None:
+    faults.hit("init.recorded")
+    updates = _create_tables(tables, list(schema.types()), head, progress)
+    faults.hit("init.tables_created")
+    write_schema_files(storage.control, source, schema)
+    create_commit_tables(tables, head, GENESIS_VERSION)
+    faults.hit("init.files_written")
+    if storage.location.is_local:
+        storage.syncer.sync_tree(storage.location.path)
+    registrations = [Registration(update.table_key, _path_of(update.table_key)) for update in updates]
+    created = create_manifest(tables, registrations, updates, head, guard)
+    sync_version(tables, created, None)
+    first = tables.open(control_table(layout.MANIFEST), 1)
+    sync_version(tables, first, created)
+    if storage.location.is_local:
+        storage.syncer.barrier(dirs=[storage.location.path / layout.MANIFEST, storage.location.path])
+    faults.hit("init.synced")
+
+
+def _create_tables(
+    tables: Tables, types: Sequence[NodeType | EdgeType], head: GraphHead, progress: Progress
+) -> list[Update]:
+    from omnigraph_core.schema.arrow import table_schema
+
+    updates: list[Update] = []
+    for done, entity in enumerate(types, 1):
+        key = layout.table_key(entity.kind, entity.name)
+        ref = TableRef(key, _path_of(key))
+        table = create_table(tables, ref, table_schema(entity), head.operation_id)
+        metadata = VersionMetadata(
+            manifest_path=manifest_path(ref, table.version),
+            manifest_size=tables.storage.control.size(manifest_path(ref, table.version)),
+            naming_scheme="V2",
+            commit_id=head.commit_id,
+        )
+        updates.append(Update(key, table.version, None, 0, metadata))
+        progress(ProgressEvent("create tables", done, len(types), "tables"))
+    return updates
+
+
+def _path_of(table_key: str) -> str:
+    return layout.table_path(*layout.split_table_key(table_key))
+
+
+def _genesis_head(
+    operation_id: str, schema: Schema, actor: str, message: str | None, lock_token: int
+) -> GraphHead:
+    return GraphHead(
+        commit_id=new_ulid(),
+        parent_commit_id=None,
+        merged_parent_commit_id=None,
+        actor_id=actor,
+        created_at=now_us(),
+        operation_id=operation_id,
+        operation="init",
+        outcome=OUTCOME_APPLIED,
+        schema_hash=schema_hash(schema),
+        lock_token=lock_token,
+        message=message,
+    )
+
+
+def _refuse_taken(storage: Storage, state: RootState) -> None:
+    uri = storage.location.uri
+    if state is RootState.GRAPH:
+        raise GraphExists(f"graph already initialized at {uri}")
+    if state is RootState.FOREIGN:
+        raise RefusedError(
+            f"{uri} is not empty and is not an OmniGraph graph",
+            hint="give a new or an empty directory",
+        )
+
+
+def _settle_unfinished(storage: Storage, tables: Tables) -> None:
+    """Under the lock: clear an init that died, or acknowledge one that had only its record left."""
+    control = storage.control
+    if inspect_root(control) is RootState.UNFINISHED:
+        if _manifest_is_whole(tables):
+            for record in _init_records(control):
+                control.delete(f"{layout.STAGING_DIR}/{record}")
+        else:
+            _clear(control)
+    _refuse_taken(storage, inspect_root(control))
+
+
+def _manifest_is_whole(tables: Tables) -> bool:
+    try:
+        return tables.open(control_table(layout.MANIFEST)).version >= GENESIS_VERSION
+    except OmnigraphError:
+        return False
+
+
+def _init_records(control: ControlStore) -> list[str]:
+    """Names of staging records that an init wrote; an unreadable one is a torn record of nobody's."""
+    found: list[str] = []
+    for name in control.list(layout.STAGING_DIR):
+        record = control.get(f"{layout.STAGING_DIR}/{name}")
+        with contextlib.suppress(ValueError, AttributeError):
+            if record is not None and json.loads(record.data).get("kind") == INIT_KIND:
+                found.append(name)
+    return found
+
+
+def _write_record(control: ControlStore, operation_id: str, actor: str) -> None:
+    record = {
+        "schema_version": 1,
+        "operation_id": operation_id,
+        "kind": INIT_KIND,
+        "actor_id": actor,
+        "started_at": str(now_us()),
+    }
+    control.create(layout.staging_record(operation_id), (json.dumps(record, indent=2) + "\n").encode())
+
+
+def _clear(control: ControlStore) -> None:
+    """Remove everything init makes; the record goes last, because it says that this may be done."""
+    control.delete_prefix(layout.MANIFEST)
+    for name in sorted(layout.ROOT_NAMES - {layout.MANIFEST, layout.LOCKS_DIR, layout.STAGING_DIR}):
+        if control.exists(name):
+            control.delete(name)
+        else:
+            control.delete_prefix(name)
+    control.delete_prefix(layout.STAGING_DIR)
+
+
+@contextlib.contextmanager
+def _root_undone_on_failure(storage: Storage) -> Iterator[None]:
+    """Remove the directories this init had to create, when it fails; others may not be empty."""
+    if not storage.location.is_local:
+        yield
+        return
+    root = storage.location.path
+    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
+    had_locks = (root / layout.LOCKS_DIR).exists()
+    try:
+        yield
+    except BaseException:
+        if not had_locks and inspect_root(storage.control) is RootState.EMPTY:
+            _remove_quietly([root / layout.LOCKS_DIR], missing)
+        raise
+
+
+def _remove_quietly(trees: Sequence[Path], empty_folders: Sequence[Path]) -> None:
+    import shutil
+
+    for tree in trees:
+        shutil.rmtree(tree, ignore_errors=True)
+    for folder in empty_folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
