@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from omnigraph_core import faults, layout
-from omnigraph_core.catalog.files import Catalog, load_catalog, restore_schema_files
+from omnigraph_core.catalog.files import Catalog, load_catalog, restore_schema_files, schema_at
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.history.log import read_log
 from omnigraph_core.history.refs import resolve
@@ -16,6 +16,7 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, migrate, read_stamp
 from omnigraph_core.progress import Progress, silent
 from omnigraph_core.schema import compile_schema
+from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
@@ -103,6 +104,15 @@ class Graph:
     def catalog(self) -> Catalog:
         """The accepted schema, after checking that the schema files agree."""
         return load_catalog(self._storage.control, has_other_branches=bool(self._manifest.branches()))
+
+    def catalog_of(self, ref: str) -> Catalog:
+        """The schema as it was at a ref."""
+        commit = resolve(read_log(self._tables, self._manifest), ref)
+        current = self.catalog()
+        if commit.schema_hash in (None, current.schema_hash):
+            return current
+        schema = schema_at(self._storage.control, commit.schema_hash)
+        return Catalog(schema, commit.schema_hash, render(schema))
 
     def internal_schema_version(self) -> int:
         return read_stamp(self._manifest.open(layout.MAIN_BRANCH))

@@ -244,10 +244,13 @@ def _require_canonical(schema: Schema) -> None:
     for type_ in (*schema.interfaces, *schema.types()):
         _require_sorted([prop.name for prop in type_.properties], f"{type_.name}.properties")
         for prop in type_.properties:
-            _require_sorted(prop.type.enum_values or (), f"{type_.name}.{prop.name}.enum_values")
+            at = f"{type_.name}.{prop.name}"
+            _require_sorted(prop.type.enum_values or (), f"{at}.enum_values")
+            _require_sorted_annotations(prop.annotations, at)
     for entity in schema.types():
         at = entity.table_key
         _require_sorted([constraint_order(item) for item in entity.constraints], f"{at}.constraints")
+        _require_sorted_annotations(entity.annotations, at)
     for node in schema.nodes:
         _require_sorted(node.implements, f"{node.table_key}.implements")
 
@@ -256,6 +259,12 @@ def _require_sorted(items: Sequence[object], path: str) -> None:
     keys = cast(Sequence[str], items)
     if any(one >= other for one, other in pairwise(keys)):
         raise CompiledSchemaError(path, "entries are not sorted, or repeated")
+
+
+def _require_sorted_annotations(annotations: tuple[Annotation, ...], path: str) -> None:
+    """Unlike the rest, the same custom annotation may be there twice."""
+    if any(one.order > other.order for one, other in pairwise(annotations)):
+        raise CompiledSchemaError(f"{path}.annotations", "entries are not sorted")
 
 
 def _shown(value: object) -> str:
@@ -284,15 +293,20 @@ def _objects(item: _JsonObject, name: str, path: str) -> list[tuple[_JsonObject,
 
 def _text(item: _JsonObject, name: str, path: str) -> str:
     value = _get(item, name, path)
-    if not isinstance(value, str):
+    if not _is_text(value):
         raise CompiledSchemaError(f"{path}.{name}", f"expected text, found {_shown(value)}")
-    return value
+    return cast(str, value)
 
 
 def _texts(value: object, path: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+    if not isinstance(value, list) or not all(_is_text(entry) for entry in value):
         raise CompiledSchemaError(path, f"expected a list of texts, found {_shown(value)}")
     return tuple(value)
+
+
+def _is_text(value: object) -> bool:
+    """A string that can be stored: JSON escapes can smuggle in halves of surrogate pairs."""
+    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value))
 
 
 def _boolean(item: _JsonObject, name: str, path: str) -> bool:

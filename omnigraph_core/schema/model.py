@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal
 
@@ -167,9 +168,7 @@ class Range:
     maximum: int | float | None
 
     def __str__(self) -> str:
-        low = "" if self.minimum is None else repr(self.minimum)
-        high = "" if self.maximum is None else repr(self.maximum)
-        return f"@range({self.property}, {low}..{high})"
+        return f"@range({self.property}, {_bound_text(self.minimum)}..{_bound_text(self.maximum)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +179,20 @@ class Check:
     pattern: str
 
     def __str__(self) -> str:
-        from json import dumps
+        return f'@check({self.property}, "{self.pattern.translate(_STRING_ESCAPES)}")'
 
-        return f"@check({self.property}, {dumps(self.pattern, ensure_ascii=False)})"
+
+_STRING_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def _bound_text(bound: int | float | None) -> str:
+    """A bound as `.pg` spells it: without exponent, and a float always with its point."""
+    if bound is None:
+        return ""
+    if isinstance(bound, int):
+        return str(bound)
+    text = format(Decimal(repr(bound)), "f")
+    return text if "." in text else text + ".0"
 
 
 # Bounds fit one of the integer columns they can be compared with.

@@ -76,10 +76,10 @@ class SourceError(BadDataError):
         self.file = source.name
         self.line, self.column = source.line_and_column(span.start)
         self.category = category
-        self.reason = reason
+        self.reason = _shown(reason)
         self.excerpt = source.excerpt(span)
         place = f"{self.file}:{self.line}:{self.column}"
-        super().__init__(f"{place}: {category}: {reason}\n{self.excerpt}", hint=hint)
+        super().__init__(f"{place}: {category}: {self.reason}\n{self.excerpt}", hint=hint)
 
     def details(self) -> Mapping[str, object]:
         return {

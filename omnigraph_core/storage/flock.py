@@ -257,16 +257,20 @@ class FileLock:
             return False
 
     def _sign(self, descriptor: int) -> _Held:
-        """Draw the next token and name ourselves, durably, before anybody acts on the token."""
+        """Draw the next token and name ourselves, durably, before anybody acts on the token.
+
+        The name of a new file is synced while the file is still empty, so a file
+        with a token in it never vanishes in a power cut, whoever dies in between.
+        """
         is_new = os.fstat(descriptor).st_size == 0
+        if is_new:
+            self._syncer.barrier(dirs=[self._file.parent, self._file.parent.parent])
         last = _read_record(descriptor)
         token = last.token + 1 if last else 1 if is_new else now_us()
         record = LockRecord(token, self._claim.holder())
         _write_record(descriptor, record)
         faults.hit("lock.signed")
         self._syncer.flush(descriptor, self._file)
-        if is_new:
-            self._syncer.barrier(dirs=[self._file.parent])
         return _Held(descriptor, record, os.getpid())
 
     def _read_rival(self) -> LockHolder | None:

@@ -159,7 +159,7 @@ class LocalControlStore:
         once in the life of this store, whoever made them.
         """
         directory = file.parent
-        if directory in self._durable and directory.is_dir():
+        if directory in self._durable and os.path.isdir(directory):
             return
         self._syncer.make_directories(directory)
         inside = [parent for parent in directory.parents if parent.is_relative_to(self._root)]

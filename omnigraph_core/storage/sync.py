@@ -141,7 +141,7 @@ def _distinct(paths: Iterable[Path]) -> list[Path]:
 def _missing_directories(directory: Path) -> list[Path]:
     """The directories that do not exist yet, deepest first."""
     missing: list[Path] = []
-    while not directory.is_dir():
+    while not os.path.isdir(directory):
         missing.append(directory)
         directory = directory.parent
     return missing
@@ -151,7 +151,7 @@ def _make_directory(path: Path) -> None:
     try:
         path.mkdir()
     except FileExistsError:
-        if not path.is_dir():  # else a rival was faster
+        if not os.path.isdir(path):  # else a rival was faster
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
 
 

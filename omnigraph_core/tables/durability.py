@@ -25,6 +25,8 @@ def sync_version(tables: Tables, table: Table, base: Table | None) -> None:
     """Sync everything `table` added on top of `base` (everything it has, if None), one barrier."""
     known = set() if base is None else set(_files(base))
     files = [path for path in _files(table) if path not in known]
+    if has_blobs(table):
+        files += [side for path in files for side in side_files(tables.storage, path)]
     files.append(manifest_path(table.ref, table.version))
     sync_files(tables.storage, files)
 
@@ -43,7 +45,7 @@ def _files(table: Table) -> list[str]:
     found: list[str] = []
     for fragment in table.lance.get_fragments():
         metadata = fragment.metadata
-        for data_file in metadata.data_files():
+        for data_file in metadata.files:
             if data_file.base_id is None:
                 found.append(f"{table.ref.directory}/data/{data_file.path}")
         deletion = metadata.deletion_file

@@ -37,10 +37,15 @@ def conform(rows: pa.Table, schema: pa.Schema, ref: TableRef) -> pa.Table:
             f"table '{ref.key}' has columns {schema.names}, the rows have {rows.column_names}"
         )
     ordered = rows.select(schema.names)
-    for field in schema:
-        if not field.nullable and ordered.column(field.name).null_count:
-            raise BadDataError(f"{ref.key}.{field.name} is required but has a null")
+    refuse_nulls(ordered, [field.name for field in schema if not field.nullable], ref)
     return ordered.cast(schema) if ordered.schema.remove_metadata() != schema.remove_metadata() else ordered
+
+
+def refuse_nulls(rows: pa.Table, required: Iterable[str], ref: TableRef) -> None:
+    """Raise BadDataError for a null in a required column; neither pyarrow nor Lance would."""
+    for name in required:
+        if rows.column(name).null_count:
+            raise BadDataError(f"{ref.key}.{name} is required but has a null")
 
 
 def write_rows(
@@ -64,12 +69,17 @@ def data_files(storage: Storage, ref: TableRef, fragments: Iterable[Any]) -> lis
     """The data files of new fragments, with the side files that hold their large blobs."""
     files: list[StagedFile] = []
     for fragment in fragments:
-        for data_file in fragment.data_files():
+        for data_file in fragment.files:
             path = f"{ref.directory}/data/{data_file.path}"
             files.append(_sized(storage, path, data_file.file_size_bytes))
-            side = path.removesuffix(".lance")
-            files.extend(_sized(storage, f"{side}/{name}", None) for name in storage.control.list(side))
+            files.extend(_sized(storage, side, None) for side in side_files(storage, path))
     return files
+
+
+def side_files(storage: Storage, data_file: str) -> list[str]:
+    """The files that hold the large blobs of a data file; no Lance metadata names them."""
+    directory = data_file.removesuffix(".lance")
+    return [f"{directory}/{name}" for name in storage.control.list(directory)]
 
 
 def deletion_files(storage: Storage, ref: TableRef, fragments: Sequence[Any]) -> list[StagedFile]:

@@ -16,7 +16,7 @@ from omnigraph_core.storage import Storage
 from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
-from omnigraph_core.tables.fragments import conform, data_files, deletion_files, write_rows
+from omnigraph_core.tables.fragments import conform, data_files, deletion_files, refuse_nulls, write_rows
 from omnigraph_core.tables.keys import KEY, KeyConflict, find_keys, in_filter, refuse_duplicates
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind
 
@@ -50,8 +50,9 @@ def stage_overwrite(storage: Storage, table: Table, rows: pa.Table, operation_id
 
     The columns are those of `rows`: this is also how a schema change rewrites a table.
     """
-    if KEY in rows.column_names:
-        refuse_duplicates(rows.column(KEY), table.ref)
+    required = {KEY} | {field.name for field in rows.schema if not field.nullable}
+    refuse_nulls(rows, [name for name in rows.column_names if name in required], table.ref)
+    refuse_duplicates(rows.column(KEY), table.ref)
     transaction = write_rows(table, rows, mode="overwrite")
     files = data_files(storage, table.ref, transaction.operation.fragments)
     removed = table.count_rows()

@@ -1,0 +1,63 @@
+"""Which graph a command is about, and why that one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph_core import layout
+from omnigraph_core.errors import NotFoundError, UsageError
+from omnigraph_core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place as it was given, and who gave it."""
+
+    place: str
+    because: str
+
+
+def given_place(store: str | None, positional: str | None) -> Address | None:
+    """What the command line itself says."""
+    if store is not None and positional is not None:
+        raise UsageError(
+            f"both --store '{store}' and GRAPH '{positional}' were given", hint="give the graph once"
+        )
+    if store is not None:
+        return Address(store, "--store")
+    return Address(positional, "argument") if positional is not None else None
+
+
+def configured_place(settings: Settings) -> Address | None:
+    """What the environment or the nearest config file says."""
+    if settings.store:
+        return Address(settings.store, "OMNIGRAPH_STORE")
+    config = settings.config
+    if config is not None and config.store:
+        return Address(_beside(config.path, config.store), str(config.path))
+    return None
+
+
+def find_graph(given: Address | None, settings: Settings) -> Address:
+    """The graph of a command that needs an existing one."""
+    found = given or configured_place(settings)
+    if found is not None:
+        return found
+    here = settings.working_directory
+    if _looks_like_graph(here):
+        return Address(str(here), "working directory")
+    config = f"{settings.config.path} has no store" if settings.config else "no omnigraph.toml upwards"
+    raise NotFoundError(
+        f"which graph? No --store or GRAPH, OMNIGRAPH_STORE is not set, {config}, and {here} is not a graph",
+        hint="name the graph, or create one with `omnigraph init`",
+    )
+
+
+def _beside(config_file: Path, store: str) -> str:
+    """A relative store in a config file is relative to that file."""
+    return store if "://" in store else str(config_file.parent / store)
+
+
+def _looks_like_graph(directory: Path) -> bool:
+    return any((directory / layout.MANIFEST / "_versions").glob("*.manifest"))

@@ -1,0 +1,1 @@
+"""One module a command; importing one registers nothing, `register(app)` does."""

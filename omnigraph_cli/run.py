@@ -1,0 +1,177 @@
+"""One run of a command: the options every command has, and what they resolve to."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph_cli.addressing import Address, find_graph, given_place
+from omnigraph_cli.output import HumanOutput, JsonOutput, Output
+from omnigraph_core import __version__, layout
+from omnigraph_core.errors import UsageError
+from omnigraph_core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from omnigraph_core.graph import Graph, OpenMode
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a command gets besides its own options."""
+
+    settings: Settings
+    output: Output
+    given: Address | None
+    verbose: bool
+    actor: str
+    message: str | None
+
+    def address(self) -> Address:
+        """The graph this run is about; remarks on why when asked to be verbose."""
+        address = find_graph(self.given, self.settings)
+        if self.verbose:
+            self.output.remark(f"graph {address.place} (from {address.because})")
+        return address
+
+    def open(self, mode: OpenMode) -> Graph:
+        from omnigraph_core.graph import Graph
+
+        return Graph.open(self.address().place, self.settings, mode)
+
+    def branch(self, option: str | None) -> str:
+        """`--branch`, else OMNIGRAPH_BRANCH, else the config file, else main."""
+        config = self.settings.config
+        return option or self.settings.branch or (config.branch if config else None) or layout.MAIN_BRANCH
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"omnigraph {__version__}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "-V", "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+    ),
+]
+
+_COMMON: dict[str, tuple[object, object]] = {
+    "store": (
+        Annotated[
+            str | None,
+            typer.Option("--store", "--uri", metavar="URI", help="The graph: a path, file:// or s3:// URI."),
+        ],
+        None,
+    ),
+    "json_output": (Annotated[bool, typer.Option("--json", help="Answer and fail in JSON.")], False),
+    "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="No remarks on stderr.")], False),
+    "verbose": (Annotated[bool, typer.Option("-v", "--verbose", help="Say which graph, and why.")], False),
+    "color": (
+        Annotated[str, typer.Option(metavar="auto|always|never", help="When to use colour.")],
+        "auto",
+    ),
+    "version": (VersionOption, False),
+}
+
+_WRITING: dict[str, tuple[object, object]] = {
+    "actor": (
+        Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who makes this commit.")],
+        None,
+    ),
+    "message": (
+        Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the commit.")],
+        None,
+    ),
+    "lock_timeout": (
+        Annotated[
+            float | None,
+            typer.Option(
+                "--lock-timeout",
+                metavar="SECONDS",
+                help="How long to wait for another writer (30, or OMNIGRAPH_LOCK_TIMEOUT).",
+            ),
+        ],
+        None,
+    ),
+}
+
+_GRAPH_ARGUMENT = Annotated[str | None, typer.Argument(metavar="GRAPH", help="The graph, like --store.")]
+
+CommandBody = Callable[..., None]
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    *,
+    examples: Iterable[str],
+    takes_graph: bool = True,
+    writes: bool = False,
+    hidden: bool = False,
+) -> Callable[[CommandBody], CommandBody]:
+    """Register `body(run, …)` with the options every command has.
+
+    `takes_graph` adds the positional GRAPH; `writes` adds --as, --message and
+    --lock-timeout. The examples appear in the help and in the manual page.
+    """
+
+    def register(body: CommandBody) -> CommandBody:
+        declared = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+        own = [_parameter(each.name, each.annotation, each.default) for each in declared]
+        shared = {**(_WRITING if writes else {}), **_COMMON}
+        extra = [_parameter(key, annotation, default) for key, (annotation, default) in shared.items()]
+        graph = [_parameter("graph", _GRAPH_ARGUMENT, None)] if takes_graph else []
+
+        @functools.wraps(body)
+        def invoke(**arguments: Any) -> None:
+            mine = {parameter.name: arguments.pop(parameter.name) for parameter in own}
+            body(_make_run(arguments), **mine)
+
+        parameters = [*graph, *own, *extra]
+        invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
+        app.command(name, epilog=epilog, hidden=hidden)(invoke)
+        return body
+
+    return register
+
+
+def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _make_run(arguments: dict[str, Any]) -> Run:
+    settings = load_settings()
+    timeout = arguments.get("lock_timeout")
+    if timeout is not None:
+        if not 0 <= timeout < float("inf"):
+            raise UsageError(f"--lock-timeout: {timeout:g} is not a number of seconds")
+        settings = replace(settings, lock_timeout_s=timeout)
+    output: Output
+    if arguments["json_output"]:
+        output = JsonOutput(quiet=arguments["quiet"])
+    else:
+        output = HumanOutput(quiet=arguments["quiet"], color=_color(arguments["color"], settings))
+    return Run(
+        settings=settings,
+        output=output,
+        given=given_place(arguments["store"], arguments.get("graph")),
+        verbose=arguments["verbose"],
+        actor=arguments.get("actor") or settings.default_actor,
+        message=arguments.get("message"),
+    )
+
+
+def _color(option: str, settings: Settings) -> Literal["auto", "always", "never"]:
+    if option not in ("auto", "always", "never"):
+        raise UsageError(f"--color: '{option}' is none of auto, always, never")
+    chosen = settings.color or "auto" if option == "auto" else option
+    return "always" if chosen == "always" else "never" if chosen == "never" else "auto"

@@ -1,0 +1,59 @@
+"""A schema as `.pg` text in canonical order: how an old schema is shown, whose source is not kept.
+
+Compiling the text gives the schema back: interface properties are written out on the
+nodes that have them, and an annotation value is always quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from omnigraph_core.schema.model import Annotation, EdgeType, InterfaceType, NodeType, Property, Schema
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def render(schema: Schema) -> str:
+    """The whole schema; interfaces, then nodes, then edges."""
+    blocks = [_interface(interface) for interface in schema.interfaces]
+    blocks += [_node(node) for node in schema.nodes]
+    blocks += [_edge(edge) for edge in schema.edges]
+    return "\n\n".join(blocks) + "\n" if blocks else ""
+
+
+def quoted(text: str) -> str:
+    """A string literal of both languages."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def _interface(interface: InterfaceType) -> str:
+    return _block(f"interface {interface.name}", map(_property, interface.properties))
+
+
+def _node(node: NodeType) -> str:
+    implements = [f"implements {', '.join(node.implements)}"] if node.implements else []
+    header = " ".join(["node", node.name, *map(_annotation, node.annotations), *implements])
+    return _block(header, [*map(_property, node.properties), *map(str, node.constraints)])
+
+
+def _edge(edge: EdgeType) -> str:
+    cardinality = [] if edge.cardinality.is_unbounded else [str(edge.cardinality)]
+    ends = f"{edge.from_type} -> {edge.to_type}"
+    header = " ".join([f"edge {edge.name}: {ends}", *cardinality, *map(_annotation, edge.annotations)])
+    body = [*map(_property, edge.properties), *map(str, edge.constraints)]
+    return _block(header, body) if body else header
+
+
+def _block(header: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"{header} {{", *(f"  {line}" for line in lines), "}"])
+
+
+def _property(prop: Property) -> str:
+    return " ".join([f"{prop.name}: {prop.type}", *map(_annotation, prop.annotations)])
+
+
+def _annotation(annotation: Annotation) -> str:
+    if annotation.value is None:
+        return f"@{annotation.name}"
+    arguments = [quoted(annotation.value), *(f"{name}={quoted(text)}" for name, text in annotation.arguments)]
+    return f"@{annotation.name}({', '.join(arguments)})"
