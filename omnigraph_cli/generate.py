@@ -104,7 +104,9 @@ def _synopsis(command: Any) -> list[str]:
     if hasattr(command, "commands"):
         return ["COMMAND [OPTIONS]"]
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    return ["[OPTIONS]", *(p.metavar or (p.name or "").upper() for p in arguments)]
+    names = [p.metavar or (p.name or "").upper() for p in arguments]
+    shown = [name if p.required else f"[{name}]" for p, name in zip(arguments, names, strict=True)]
+    return ["[OPTIONS]", *shown]
 
 
 def _options(command: Any) -> Iterator[tuple[str, str]]:

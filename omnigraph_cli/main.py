@@ -14,9 +14,10 @@ from typer.exceptions import Abort, TyperException
 
 from omnigraph_cli import exits
 from omnigraph_cli.commands import completion, init, schema, snapshot, version
-from omnigraph_cli.output import HumanOutput, JsonOutput, Output
+from omnigraph_cli.output import HumanOutput, JsonOutput, Output, ReaderGoneError
 from omnigraph_cli.run import VersionOption
 from omnigraph_core.errors import InternalError, OmnigraphError, UsageError
+from omnigraph_core.settings import load_settings
 
 PROGRAM = "omnigraph"
 
@@ -65,7 +66,7 @@ def _guarded(argv: list[str]) -> int:
         return _usage(argv, error)
     except (KeyboardInterrupt, Abort):
         return exits.INTERRUPTED
-    except BrokenPipeError:
+    except ReaderGoneError:
         return _broken_pipe()
     except Exception:
         return _bug(argv)
@@ -103,7 +104,11 @@ def _output(argv: Sequence[str]) -> Output:
     before_separator = argv[: argv.index("--")] if "--" in argv else argv
     if "--json" in before_separator:
         return JsonOutput(quiet=False)
-    return HumanOutput(quiet=False, color="never" if "--color=never" in argv else "auto")
+    try:
+        color = load_settings().color
+    except OmnigraphError:
+        color = None
+    return HumanOutput(quiet=False, color=color or "auto")
 
 
 def _broken_pipe() -> int:

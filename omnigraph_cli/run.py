@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from omnigraph_cli.addressing import Address, find_graph, given_place
+from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_core import __version__, layout
-from omnigraph_core.errors import UsageError
+from omnigraph_core.errors import OmnigraphError, UsageError
 from omnigraph_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -132,7 +133,12 @@ def command(
         @functools.wraps(body)
         def invoke(**arguments: Any) -> None:
             mine = {parameter.name: arguments.pop(parameter.name) for parameter in own}
-            body(_make_run(arguments), **mine)
+            run = _make_run(arguments)
+            try:
+                body(run, **mine)
+            except OmnigraphError as error:
+                run.output.failure(error)
+                raise typer.Exit(BY_KIND[error.kind]) from error
 
         parameters = [*graph, *own, *extra]
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -150,6 +156,7 @@ def _parameter(name: str, annotation: object, default: object) -> inspect.Parame
 
 def _make_run(arguments: dict[str, Any]) -> Run:
     settings = load_settings()
+    settings = replace(settings, actor=arguments.get("actor") or settings.actor)
     timeout = arguments.get("lock_timeout")
     if timeout is not None:
         if not 0 <= timeout < float("inf"):
@@ -165,7 +172,7 @@ def _make_run(arguments: dict[str, Any]) -> Run:
         output=output,
         given=given_place(arguments["store"], arguments.get("graph")),
         verbose=arguments["verbose"],
-        actor=arguments.get("actor") or settings.default_actor,
+        actor=settings.default_actor,
         message=arguments.get("message"),
     )
 

@@ -20,7 +20,7 @@ from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.write.genesis import RootState, init_graph, inspect_root
+from omnigraph_core.write.genesis import RootState, init_graph, inspect_root, manifest_is_whole
 
 
 class OpenMode(StrEnum):
@@ -75,8 +75,8 @@ class Graph:
     def open(cls, place: str, settings: Settings, mode: OpenMode = OpenMode.READ_ONLY) -> Graph:
         """Open an existing graph; checks that its files describe one graph."""
         graph = cls(parse_location(place, settings.working_directory), settings)
-        state = inspect_root(graph._storage.control)
-        if state is RootState.UNFINISHED and not graph._tables.exists(manifest_ref(layout.MAIN_BRANCH)):
+        unfinished = inspect_root(graph._storage.control) is RootState.UNFINISHED
+        if unfinished and not manifest_is_whole(graph._tables):
             raise GraphNotFound(
                 f"{graph.location.uri}: an init started here and did not finish",
                 hint="run `omnigraph init` again; it clears what is left",

@@ -19,6 +19,8 @@ CATALOG_ERROR = "catalog error"
 _EXCERPT_COLUMNS_MAX = 120
 _EXCERPT_LEAD_COLUMNS = 60
 _CUT = "..."
+# Messages quote names and numbers from the source, which may be of any length.
+_REASON_CHARACTERS_MAX = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class SourceError(BadDataError):
         self.file = source.name
         self.line, self.column = source.line_and_column(span.start)
         self.category = category
-        self.reason = _shown(reason)
+        self.reason = _shown(_cut(reason, _REASON_CHARACTERS_MAX))
         self.excerpt = source.excerpt(span)
         place = f"{self.file}:{self.line}:{self.column}"
         super().__init__(f"{place}: {category}: {self.reason}\n{self.excerpt}", hint=hint)
@@ -97,6 +99,10 @@ def parse_error(source: SourceText, span: Span, reason: str, *, hint: str | None
 def catalog_error(source: SourceText, span: Span, reason: str) -> SourceError:
     """Declarations that are fine one by one do not fit together."""
     return SourceError(source, span, CATALOG_ERROR, reason)
+
+
+def _cut(text: str, characters_max: int) -> str:
+    return text if len(text) <= characters_max else text[:characters_max] + _CUT
 
 
 def _shown(text: str) -> str:

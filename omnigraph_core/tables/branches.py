@@ -17,6 +17,9 @@ from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.refs import TableRef
 
+# Where Lance keeps the files of a lineage; `_indices` holds only directories.
+_TREE_FOLDERS = ("_versions", "_transactions", "data", "_deletions")
+
 
 @dataclass(frozen=True, slots=True)
 class Fork:
@@ -96,8 +99,7 @@ def _clear_leftovers(tables: Tables, ref: TableRef, name: str) -> None:
     """Remove a tree without a (readable) ref, as a crash of create or delete leaves it."""
     _refuse_shared_directory(tables, ref, name)
     tables.storage.control.delete(_ref_file(ref, name))
-    if _has_tree(tables, ref, name):
-        tables.storage.control.delete_prefix(ref.on(name).directory)
+    tables.storage.control.delete_prefix(ref.on(name).directory)
 
 
 def _refuse_shared_directory(tables: Tables, ref: TableRef, name: str) -> None:
@@ -111,7 +113,9 @@ def _refuse_shared_directory(tables: Tables, ref: TableRef, name: str) -> None:
 
 
 def _has_tree(tables: Tables, ref: TableRef, name: str) -> bool:
-    return tables.exists(ref.on(name))
+    """Is any file left? A killed delete removes them in any order, manifests first or last."""
+    directory = ref.on(name).directory
+    return any(tables.storage.control.list(f"{directory}/{folder}") for folder in _TREE_FOLDERS)
 
 
 def _refs_directory(ref: TableRef) -> str:

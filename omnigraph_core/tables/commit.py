@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import (
+    LANCE_RAISES,
     CommitLost,
     CommitUnknown,
     ForeignCommit,
@@ -55,7 +56,7 @@ def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
     guard()
     try:
         dataset = LanceDataset.commit(base.lance, staged.transaction, max_retries=0)
-    except (OSError, ValueError) as error:
+    except LANCE_RAISES as error:
         if is_contention(error):
             raise CommitLost(f"another commit to table '{staged.ref.key}' came first") from error
         return _settle(tables, staged, error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omnigraph_core.errors import ConflictError
 from omnigraph_core.tables.commit import operation_properties
 from omnigraph_core.tables.dataset import FILE_FORMAT, Table, Tables
-from omnigraph_core.tables.failures import is_missing, storage_error
+from omnigraph_core.tables.failures import LANCE_RAISES, is_missing, storage_error
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def create_table(
         )
         transaction.transaction_properties = operation_properties(operation_id)
         dataset = lance.LanceDataset.commit(uri, transaction, max_retries=0, enable_stable_row_ids=True)
-    except (OSError, ValueError) as error:
+    except LANCE_RAISES as error:
         # Losing a race of two creators shows as a missing version 0.
         if is_missing(error) and tables.exists(ref):
             raise TableExists(f"table '{ref.key}' was created by somebody else") from error

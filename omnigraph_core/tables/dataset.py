@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_core.errors import InternalError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.failures import (
+    LANCE_RAISES,
     TableNotFound,
     VersionNotFound,
     is_missing,
@@ -44,7 +45,7 @@ class Tables:
         uri = self.uri(ref)
         try:
             return Table(ref, lance.dataset(uri, version=version, session=self._session))
-        except (OSError, ValueError) as error:
+        except LANCE_RAISES as error:
             if not is_missing(error):
                 raise storage_error(ref, "opening", error) from error
         if version is not None and self.exists(ref):
@@ -149,6 +150,7 @@ class Table:
 
     def transaction(self, version: int) -> Any:
         """The Lance transaction that made `version`."""
+        _let_index_rewrites_be_read()
         with lance_failures(self.ref, "reading the transaction of"):
             return self._dataset.read_transaction(version)
 
@@ -157,3 +159,14 @@ class Table:
         if fragment is None:
             raise InternalError(f"fragment {fragment_id} is not part of version {self.version}")
         return fragment
+
+
+def _let_index_rewrites_be_read() -> None:
+    """Work around pylance 14: it cannot build the Python object of a transaction that remapped
+    an index (every compaction of an indexed table), and `read_transaction` dies of a TypeError.
+    The three fields it forgets to pass mean nothing to us."""
+    from lance.dataset import LanceOperation
+
+    rewritten: Any = LanceOperation.RewrittenIndex.__init__
+    if rewritten.__defaults__ is None:
+        rewritten.__defaults__ = ("", b"", 0)

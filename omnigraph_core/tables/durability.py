@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.fragments import has_blobs, side_files
 from omnigraph_core.tables.refs import TableRef
 
 _HIGHEST_VERSION = 2**64 - 1

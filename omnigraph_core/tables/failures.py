@@ -67,6 +67,9 @@ class VersionNotFound(NotFoundError):
         return {"table_key": self.table_key, "version": self.version}
 
 
+# What a call into Lance can raise (beside pyarrow's own, most of which are among these).
+LANCE_RAISES = (OSError, ValueError, RuntimeError)
+
 _CONTENTION = ("Too many concurrent writers", "Commit conflict", "Incompatible transaction", "Retryable")
 
 
@@ -90,7 +93,7 @@ def lance_failures(ref: TableRef, doing: str) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
+    except (*LANCE_RAISES, pa.ArrowException) as error:
         raise storage_error(ref, doing, error) from error
 
 

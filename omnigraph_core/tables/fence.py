@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.failures import CommitLost, is_contention, storage_error
+from omnigraph_core.tables.failures import LANCE_RAISES, CommitLost, is_contention, storage_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Tabl
             .use_index(False)
             .execute(rows)
         )
-    except (OSError, ValueError) as error:
+    except LANCE_RAISES as error:
         if is_contention(error):
             raise CommitLost(f"another publish to '{table.ref.key}' came first") from error
         raise storage_error(table.ref, "publishing to", error) from error

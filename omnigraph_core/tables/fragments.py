@@ -76,6 +76,12 @@ def data_files(storage: Storage, ref: TableRef, fragments: Iterable[Any]) -> lis
     return files
 
 
+def has_blobs(table: Table) -> bool:
+    """Is there a column whose large values live in side files?"""
+    types = [field.type for field in table.schema]
+    return any(getattr(type_, "extension_name", None) == BLOB_EXTENSION for type_ in types)
+
+
 def side_files(storage: Storage, data_file: str) -> list[str]:
     """The files that hold the large blobs of a data file; no Lance metadata names them."""
     directory = data_file.removesuffix(".lance")

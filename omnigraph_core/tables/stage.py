@@ -52,7 +52,8 @@ def stage_overwrite(storage: Storage, table: Table, rows: pa.Table, operation_id
     """
     required = {KEY} | {field.name for field in rows.schema if not field.nullable}
     refuse_nulls(rows, [name for name in rows.column_names if name in required], table.ref)
-    refuse_duplicates(rows.column(KEY), table.ref)
+    if KEY in rows.column_names:
+        refuse_duplicates(rows.column(KEY), table.ref)
     transaction = write_rows(table, rows, mode="overwrite")
     files = data_files(storage, table.ref, transaction.operation.fragments)
     removed = table.count_rows()

@@ -60,7 +60,9 @@ def inspect_root(control: ControlStore) -> RootState:
         return RootState.FOREIGN
     if unfinished:
         return RootState.UNFINISHED
-    # Only an init that was killed before its record leaves a lone lock directory.
+    # An init that was killed before its record leaves these, the second with a temporary file.
+    if names == {layout.LOCKS_DIR, layout.STAGING_DIR} and not control.list(layout.STAGING_DIR):
+        return RootState.UNFINISHED
     return RootState.EMPTY if names <= {layout.LOCKS_DIR} else RootState.FOREIGN
 
 
@@ -179,7 +181,7 @@ def _settle_unfinished(storage: Storage, tables: Tables) -> None:
     """Under the lock: clear an init that died, or acknowledge one that had only its record left."""
     control = storage.control
     if inspect_root(control) is RootState.UNFINISHED:
-        if _manifest_is_whole(tables):
+        if manifest_is_whole(tables):
             for record in _init_records(control):
                 control.delete(f"{layout.STAGING_DIR}/{record}")
         else:
@@ -187,7 +189,8 @@ def _settle_unfinished(storage: Storage, tables: Tables) -> None:
     _refuse_taken(storage, inspect_root(control))
 
 
-def _manifest_is_whole(tables: Tables) -> bool:
+def manifest_is_whole(tables: Tables) -> bool:
+    """Did an init get as far as making the graph exist?"""
     try:
         return tables.open(control_table(layout.MANIFEST)).version >= GENESIS_VERSION
     except OmnigraphError:

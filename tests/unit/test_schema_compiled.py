@@ -27,7 +27,7 @@ from omnigraph_core.schema import (
 
 SMALL = """
 interface Named { name: String @key }
-node City implements Named @team(core) { size: enum(small, large)? pos: Vector(2) n: I32 @range(n, 0..) }
+node City @team(core) implements Named { size: enum(small, large)? pos: Vector(2) n: I32 @range(n, 0..) }
 edge Near: City -> City @card(0..3) { w: F64 @unique(src, dst) }
 """
 
@@ -123,7 +123,8 @@ def test_both_texts_read_back() -> None:
 
 def test_the_hash_is_pinned() -> None:
     """A change here makes every existing graph refuse to open; it needs a migration."""
-    assert schema_hash(compile_schema(SMALL)) == "sha256:@@PIN@@"
+    pinned = "sha256:dd1a4edd41e319a09ce632d2ab0cc40ffff5c78827610cf1c8177913ffeca3b4"
+    assert schema_hash(compile_schema(SMALL)) == pinned
 
 
 SAME = {
@@ -134,9 +135,8 @@ SAME = {
     ),
     "order of enum values": SMALL.replace("small, large", "large, small"),
     "order of unique columns": SMALL.replace("src, dst", "dst, src"),
-    "rename hints": SMALL.replace("@team", '@rename_from("Town") @team').replace(
-        "n: I32", "n: I32 @rename_from(m)"
-    ),
+    "rename hint on a type": SMALL.replace("@team", '@rename_from("Town") @team'),
+    "rename hint on a property": SMALL.replace("n: I32", "n: I32 @rename_from(m)"),
     "whole bound as a float": SMALL.replace("0..)", "0.0..)"),
     "spelling of a custom value": SMALL.replace("@team(core)", '@team("core")'),
 }
@@ -151,7 +151,7 @@ DIFFERENT = {
     "description": SMALL.replace("@team(core)", '@team(core) @description("d")'),
     "custom annotation": SMALL.replace("core", "edge"),
     "uniqueness": SMALL.replace("@unique(src, dst)", "@unique(src)"),
-    "interface": SMALL.replace("implements Named @team", "@team"),
+    "interface": SMALL.replace("implements Named", ""),
 }
 
 
@@ -301,6 +301,8 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 # Random schemas, as text. Declarations and properties are shuffled again by the test.
 
+Pieces = list[tuple[str, list[str]]]  # headers with their body lines
+
 idents = st.from_regex(r"[a-z_][a-zA-Z0-9_]{0,6}", fullmatch=True).filter(
     lambda name: name not in ("id", "src", "dst", "true", "false") and not name.startswith("_row")
 )
@@ -370,8 +372,7 @@ def bodies(draw: st.DrawFn, *, edge: bool) -> list[str]:
 
 
 @st.composite
-def schema_pieces(draw: st.DrawFn) -> list[tuple[str, list[str]]]:
-    """Headers with their body lines."""
+def schema_pieces(draw: st.DrawFn) -> Pieces:
     nodes = draw(st.lists(type_names, min_size=1, max_size=4, unique=True))
     pieces = [(f"node {name}", draw(bodies(edge=False))) for name in nodes]
     shared = draw(st.booleans())
@@ -386,20 +387,17 @@ def schema_pieces(draw: st.DrawFn) -> list[tuple[str, list[str]]]:
     return pieces
 
 
-def written(pieces: list[tuple[str, list[str]]], separator: str) -> str:
+def written(pieces: Pieces, separator: str) -> str:
     return "\n".join(f"{header} {{{separator}{separator.join(body)}{separator}}}" for header, body in pieces)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema_pieces(), st.randoms(use_true_random=False))
-def test_random_schemas_survive_the_round_trip(
-    pieces: list[tuple[str, list[str]]], order: random.Random
-) -> None:
+def test_random_schemas_survive_the_round_trip(pieces: Pieces, order: random.Random) -> None:
     schema = compile_schema(written(pieces, "\n  "))
     assert from_compiled(to_compiled(schema)) == schema
     assert parse_compiled(pretty_json(schema)) == schema
 
-    # Only properties are shuffled before the constraints: a bare word after a property is its annotation.
     shuffled = []
     for header, body in pieces:
         lines = [line for line in body if not line.startswith("@")]

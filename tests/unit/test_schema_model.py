@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,14 @@ def test_constraints_read_back_from_their_display() -> None:
     found = node(f"node N {{ {properties} {stated} {small_and_large} }}")
     body = " ".join(str(constraint) for constraint in found.constraints)
     assert node(f"node N {{ {properties} {body} }}") == found
+
+
+def test_a_schema_can_be_sent_to_another_process() -> None:
+    schema = compile_schema("interface I { a: I32 } node N implements I { k: String @key } edge E: N -> N")
+    sent = pickle.loads(pickle.dumps(schema))
+    assert sent == schema
+    assert sent.edge("e").name == "E"
+    assert sent.node("N").find_property("a") == schema.node("N").find_property("a")
 
 
 def test_reading_a_schema_starts_no_heavy_library() -> None:

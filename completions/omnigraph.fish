@@ -1,0 +1,1 @@
+complete --command omnigraph --no-files --arguments "(env _OMNIGRAPH_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) omnigraph)" --condition "env _OMNIGRAPH_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) omnigraph"

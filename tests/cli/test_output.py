@@ -1,0 +1,200 @@
+"""What goes where: stdout, stderr, colours, exit codes, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from omnigraph_cli.exits import BY_KIND, MEANING
+from omnigraph_core.errors import ErrorKind
+from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
+
+
+@pytest.fixture
+def graph(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> Path:
+    assert omnigraph("init", "--schema", people, "g").code == 0
+    return tmp_path / "g"
+
+
+def on_a_terminal(*arguments: str | Path, cwd: Path, **environment: str) -> tuple[int, str]:
+    """Run with stdout and stderr on a pseudo-terminal of 80 columns."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [OMNIGRAPH, *map(str, arguments)],
+        cwd=cwd,
+        env=clean_environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **environment}),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    chunks = []
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        chunks.append(chunk)
+    os.close(master)
+    return process.wait(), b"".join(chunks).decode()
+
+
+def test_piped_output_is_tab_separated(graph: Path, omnigraph: Omnigraph) -> None:
+    lines = omnigraph("snapshot", graph).out.splitlines()
+    assert lines[0].split("\t") == ["table_key", "rows", "version", "branch", "path"]
+    assert lines[1].split("\t") == ["edge:Knows", "0", "1", "", "edges/602a25a3bd0b455b"]
+
+
+def test_a_terminal_gets_a_table(graph: Path, tmp_path: Path) -> None:
+    code, text = on_a_terminal("snapshot", graph, cwd=tmp_path)
+    assert code == 0
+    assert text.startswith("branch main, manifest version 2, commit ")
+    assert "\t" not in text
+    assert "\033[1m" in text
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_when_told(environment: dict[str, str], graph: Path, tmp_path: Path) -> None:
+    code, text = on_a_terminal("snapshot", tmp_path / "nope", cwd=tmp_path, **environment)
+    assert (code, "\033" in text) == (6, False)
+
+
+def test_errors_are_red_on_a_terminal_only(graph: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    _, text = on_a_terminal("snapshot", "nope", cwd=tmp_path)
+    assert "\033[1;31merror:" in text
+    assert "\033" not in omnigraph("snapshot", "nope").err
+    assert "\033[1;31merror:" in omnigraph("snapshot", "nope", environment={"FORCE_COLOR": "1"}).err
+    assert "\033[1;31merror:" in omnigraph("snapshot", "nope", "--color", "always").err
+
+
+def test_failures_in_json_are_one_object_on_stderr(omnigraph: Omnigraph) -> None:
+    done = omnigraph("snapshot", "nope", "--json")
+    assert done.out == ""
+    failure = json.loads(done.err)
+    assert failure["code"] == "not_found"
+    assert failure["exit"] == done.code == 6
+    assert failure["retryable"] is False
+    assert "init" in failure["hint"]
+
+
+def test_usage_failures_in_json(omnigraph: Omnigraph) -> None:
+    done = omnigraph("snapshot", "--no-such-option", "--json")
+    assert (done.code, json.loads(done.err)["code"]) == (2, "usage")
+
+
+def test_a_near_miss_is_suggested(omnigraph: Omnigraph) -> None:
+    done = omnigraph("snapsho")
+    assert done.code == 2
+    assert "Did you mean 'snapshot'?" in done.err
+
+
+def test_help_everywhere(omnigraph: Omnigraph) -> None:
+    for arguments in (["--help"], ["-h"], ["init", "-h"], ["schema", "show", "--help"]):
+        done = omnigraph(*arguments)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith("Usage: omnigraph")
+    assert omnigraph().code == 2
+
+
+def test_version(omnigraph: Omnigraph) -> None:
+    assert re.fullmatch(r"omnigraph \d+\.\d+\.\d+\ninternal-schema 3\n", omnigraph("version").out)
+    assert (
+        omnigraph("--version").out
+        == omnigraph("snapshot", "-V").out
+        == omnigraph("version").out.splitlines()[0] + "\n"
+    )
+    assert json.loads(omnigraph("version", "--json").out)["internal_schema"] == 3
+
+
+def test_schema_show(graph: Path, omnigraph: Omnigraph, people: Path) -> None:
+    assert omnigraph("schema", "show", graph).out == people.read_text()
+    answer = json.loads(omnigraph("schema", "show", graph, "--json").out)
+    assert answer["schema_source"] == people.read_text()
+    assert answer["schema_hash"] == json.loads((graph / "__schema_state.json").read_text())["schema_ir_hash"]
+    assert omnigraph("schema", "show", graph, "--snapshot", "main").out == people.read_text()
+
+
+def test_quiet_silences_remarks_only(omnigraph: Omnigraph, people: Path) -> None:
+    done = omnigraph("init", "--schema", people, "-q")
+    assert done.err == ""
+    assert done.out.startswith("initialized ")
+
+
+def test_a_reader_that_goes_away(graph: Path, tmp_path: Path) -> None:
+    """`omnigraph snapshot | true`: exit 141 and not a word on stderr."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [OMNIGRAPH, "snapshot", graph],
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        env=clean_environment(),
+        cwd=tmp_path,
+        check=False,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_ctrl_c_is_silent_and_leaves_nothing(people: Path, tmp_path: Path) -> None:
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:60000")
+    process = subprocess.Popen(
+        [OMNIGRAPH, "init", "--schema", people, "g"],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not (tmp_path / "g/edges/844eefbe5068b644/_versions").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
+    assert not (tmp_path / "g").exists()
+
+
+def test_a_bug_is_one_line_and_a_file(graph: Path, tmp_path: Path) -> None:
+    program = (
+        "import omnigraph_core.graph as g\n"
+        "def broken(*a, **k): raise ZeroDivisionError('planted')\n"
+        "g.Graph.open = broken\n"
+        "from omnigraph_cli.main import main\n"
+        f"main(['snapshot', {str(graph)!r}])\n"
+    )
+    done = subprocess.run(
+        [OMNIGRAPH.with_name("python"), "-c", program],
+        env=clean_environment(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 70
+    first, hint = done.stderr.splitlines()
+    assert first == "error: a bug in omnigraph: ZeroDivisionError: planted"
+    report = Path(hint.removeprefix("hint: the traceback is in "))
+    assert "ZeroDivisionError" in report.read_text()
+
+
+def test_every_kind_has_its_documented_code() -> None:
+    assert {kind: BY_KIND[kind] for kind in ErrorKind} == {
+        "usage": 2,
+        "conflict": 3,
+        "precondition": 4,
+        "refused": 5,
+        "not_found": 6,
+        "bad_data": 7,
+        "busy": 8,
+        "limit": 9,
+        "internal": 70,
+        "storage": 74,
+    }
+    assert set(MEANING) == {0, 1, *BY_KIND.values(), 130, 141}

@@ -1,0 +1,115 @@
+"""Killing `init` at every step: the next one makes a whole graph, and no half one is ever read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
+
+BEFORE_EXISTENCE = [
+    "lock.opened",
+    "lock.acquired",
+    "control.create.written",
+    "control.create.visible",
+    "init.recorded",
+    "init.tables_created",
+    "control.put.visible",
+    "init.files_written",
+]
+AFTER_EXISTENCE = ["init.manifest_created", "init.synced", "control.delete.gone"]
+
+
+@pytest.mark.parametrize("failpoint", BEFORE_EXISTENCE)
+def test_killed_before_the_graph_exists(
+    failpoint: str, omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    died = omnigraph(
+        "init", "--schema", people, "g", environment={"OMNIGRAPH_FAILPOINTS": f"{failpoint}=kill"}
+    )
+    assert died.code == -signal.SIGKILL
+    read = omnigraph("snapshot", "g")
+    assert read.code == 6
+    again = omnigraph("init", "--schema", people, "g")
+    assert again.code == 0, again.err
+    assert len(json.loads(omnigraph("snapshot", "g", "--json").out)["tables"]) == 4
+    assert list((tmp_path / "g/__staging").iterdir()) == []
+
+
+@pytest.mark.parametrize("failpoint", AFTER_EXISTENCE)
+def test_killed_after_the_graph_exists(
+    failpoint: str, omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    died = omnigraph(
+        "init", "--schema", people, "g", environment={"OMNIGRAPH_FAILPOINTS": f"{failpoint}=kill"}
+    )
+    assert died.code == -signal.SIGKILL
+    again = omnigraph("init", "--schema", people, "g")
+    assert again.code in (0, 3), again.err
+    assert len(json.loads(omnigraph("snapshot", "g", "--json").out)["tables"]) == 4
+    assert list((tmp_path / "g/__staging").iterdir()) == []
+
+
+@pytest.mark.parametrize("failpoint", ["init.recorded", "init.tables_created", "init.files_written"])
+def test_a_failing_init_leaves_nothing(
+    failpoint: str, omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    failed = omnigraph(
+        "init", "--schema", people, "a/g", environment={"OMNIGRAPH_FAILPOINTS": f"{failpoint}=error"}
+    )
+    assert failed.code == 74
+    assert failed.err == f"error: injected fault at {failpoint}\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"people.pg"}
+
+
+def test_a_torn_manifest_of_a_dead_init_is_cleared(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    """Power fails right after the first version was linked: the file is there, its content is not."""
+    kill = {"OMNIGRAPH_FAILPOINTS": "init.manifest_created=kill"}
+    assert omnigraph("init", "--schema", people, "g", environment=kill).code == -signal.SIGKILL
+    for manifest in (tmp_path / "g/__manifest/_versions").glob("*.manifest"):
+        manifest.write_bytes(b"")
+    assert omnigraph("snapshot", "g").code == 6
+    assert omnigraph("init", "--schema", people, "g").code == 0
+    assert omnigraph("snapshot", "g").code == 0
+
+
+def test_two_inits_at_once_make_one_graph(people: Path, tmp_path: Path) -> None:
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:300")
+    rivals = [
+        subprocess.Popen(
+            [OMNIGRAPH, "init", "--schema", people, "g"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(3)
+    ]
+    assert sorted(process.wait(60) for process in rivals) == [0, 3, 3]
+
+
+def test_a_live_init_makes_others_wait_and_time_out(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.recorded=sleep:60000")
+    holder = subprocess.Popen(
+        [OMNIGRAPH, "init", "--schema", people, "g", "--as", "ann"], cwd=tmp_path, env=environment
+    )
+    try:
+        while not list((tmp_path / "g").glob("__staging/*.json")):
+            assert holder.poll() is None
+        waited = omnigraph("init", "--schema", people, "g", "--lock-timeout", "0.2", "--json")
+        failure = json.loads(waited.err)
+        assert (waited.code, failure["code"], failure["retryable"]) == (8, "busy", True)
+        assert (failure["holder"]["pid"], failure["holder"]["actor"]) == (holder.pid, "ann")
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+    assert omnigraph("init", "--schema", people, "g").code == 0
