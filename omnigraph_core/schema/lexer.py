@@ -75,6 +75,7 @@ _KINDS = {_TOKEN.groupindex[kind.value]: kind for kind in Kind if kind.value in 
 _ENUM_VALUE = re.compile(r"[A-Za-z0-9_-]++")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_WRITTEN = str.maketrans({plain: f"\\{letter}" for letter, plain in _ESCAPES.items()})
 
 
 def tokenize(source: SourceText) -> list[Token]:
@@ -127,6 +128,11 @@ def string_value(source: SourceText, token: Token) -> str:
         return plain
 
     return _ESCAPE.sub(unescape, body)
+
+
+def string_literal(text: str) -> str:
+    """A string token that stands for `text`: the inverse of `string_value`."""
+    return f'"{text.translate(_WRITTEN)}"'
 
 
 def _require_unicode(source: SourceText) -> None:
