@@ -16,6 +16,7 @@ from typing import Literal
 
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.layout import EntityKind, table_key
+from omnigraph_core.schema.lexer import string_literal
 
 ID_COLUMN = "id"
 SRC_COLUMN = "src"
@@ -179,10 +180,7 @@ class Check:
     pattern: str
 
     def __str__(self) -> str:
-        return f'@check({self.property}, "{self.pattern.translate(_STRING_ESCAPES)}")'
-
-
-_STRING_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+        return f"@check({self.property}, {string_literal(self.pattern)})"
 
 
 def _bound_text(bound: int | float | None) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from omnigraph_core.schema.lexer import string_literal
 from omnigraph_core.schema.model import Annotation, EdgeType, InterfaceType, NodeType, Property, Schema
-
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def render(schema: Schema) -> str:
@@ -19,11 +18,6 @@ def render(schema: Schema) -> str:
     blocks += [_node(node) for node in schema.nodes]
     blocks += [_edge(edge) for edge in schema.edges]
     return "\n\n".join(blocks) + "\n" if blocks else ""
-
-
-def quoted(text: str) -> str:
-    """A string literal of both languages."""
-    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _interface(interface: InterfaceType) -> str:
@@ -55,5 +49,6 @@ def _property(prop: Property) -> str:
 def _annotation(annotation: Annotation) -> str:
     if annotation.value is None:
         return f"@{annotation.name}"
-    arguments = [quoted(annotation.value), *(f"{name}={quoted(text)}" for name, text in annotation.arguments)]
+    keywords = [f"{name}={string_literal(text)}" for name, text in annotation.arguments]
+    arguments = [string_literal(annotation.value), *keywords]
     return f"@{annotation.name}({', '.join(arguments)})"
