@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph_core import faults
-from omnigraph_core.errors import ConflictError, InternalError, StorageError
+from omnigraph_core.errors import ConflictError, InternalError, OmnigraphError, StorageError
 from omnigraph_core.manifest import rows as manifest_rows
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
@@ -20,8 +20,10 @@ from omnigraph_core.tables.commit import Guard, commit_exact
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import sync_version
-from omnigraph_core.tables.failures import CommitLost, HeadMoved
+from omnigraph_core.tables.failures import CommitLost, CommitUnknown, HeadMoved
 from omnigraph_core.tables.fence import merge_fenced
+from omnigraph_core.tables.torn import set_aside_torn
+from omnigraph_core.tables.staged import discard_files
 
 # Lance itself retries nothing (it would rebase over a conflict); we ask again this often.
 RETRY_BUDGET = 5
@@ -130,7 +132,7 @@ class Publisher:
         for _ in range(1 + RETRY_BUDGET):
             table, state = self._current(request, guard)
             if _is_ours(state, request):
-                return state.snapshot(request.branch, request.branch_identity)
+                return self._found(request, table, state)
             rows = _checked_rows(request, state)
             guard()
             faults.hit("manifest.before_publish")
@@ -160,6 +162,7 @@ class Publisher:
         try:
             rewritten = commit_exact(self._tables, staged, guard)
         except (CommitLost, HeadMoved):
+            discard_files(self._tables.storage, [staged])
             return False
         sync_version(self._tables, rewritten, table)
         return True
@@ -167,9 +170,22 @@ class Publisher:
     def _current(self, request: Publish, guard: Guard) -> tuple[Table, ManifestState]:
         if self._manifest.branch_identity(request.branch) != request.branch_identity:
             raise BranchReplaced(f"branch '{request.branch}' was deleted and created again meanwhile")
+        try:
+            return self._read_head(request, guard)
+        except StorageError:
+            if not self._set_aside_torn(request.branch, guard):
+                raise
+            return self._read_head(request, guard)
+
+    def _read_head(self, request: Publish, guard: Guard) -> tuple[Table, ManifestState]:
         table = self._manifest.open(request.branch)
         table = migrate(self._tables, table, request.head.operation_id, guard)
         return table, self._manifest.state_of(table, request.branch, request.branch_identity)
+
+    def _set_aside_torn(self, branch: str, guard: Guard) -> bool:
+        """Was HEAD torn by a power cut? Then the version before it is HEAD again."""
+        whole = self._manifest.open_before_torn(branch)
+        return bool(set_aside_torn(self._tables, whole.ref, whole.version, guard))
 
     def _finish(self, request: Publish, base: Table, published: Table) -> Snapshot:
         sync_version(self._tables, published, base)
@@ -180,9 +196,18 @@ class Publisher:
 
     def _settle(self, request: Publish, guard: Guard, error: StorageError) -> Snapshot:
         """After a failure that is not a lost race: did it land all the same?"""
-        table, state = self._current(request, guard)
+        try:
+            table, state = self._current(request, guard)
+        except OmnigraphError as second:
+            raise CommitUnknown(
+                f"cannot tell whether the publish to branch '{request.branch}' landed: {error}"
+            ) from second
         if not _is_ours(state, request):
             raise error
+        return self._found(request, table, state)
+
+    def _found(self, request: Publish, table: Table, state: ManifestState) -> Snapshot:
+        """Our publish landed without our noticing; synced anew, as nobody may have come that far."""
         sync_version(self._tables, table, None)
         return state.snapshot(request.branch, request.branch_identity)
 
@@ -193,13 +218,8 @@ def _is_ours(state: ManifestState, request: Publish) -> bool:
 
 def _checked_rows(request: Publish, state: ManifestState) -> object:
     """The rows to merge, after comparing every assumption with the current state."""
-    for table_key, expected in request.expected_versions.items():
-        actual = state.current_version(table_key)
-        if actual != expected:
-            raise ExpectedVersionMismatch(table_key, expected, actual)
-    actual_head = state.head.commit_id if state.head else None
-    if request.expected_head is not None and request.expected_head != actual_head:
-        raise HeadChanged(request.branch, request.expected_head, actual_head)
+    _check_expectations(request, state)
+    _refuse_repeated(request)
     registered = dict(state.locations)
     rows = [manifest_rows.head_row(request.head)]
     for registration in request.registrations:
@@ -216,18 +236,37 @@ def _checked_rows(request: Publish, state: ManifestState) -> object:
             )
         )
     for tombstone in request.tombstones:
-        if tombstone.table_key not in registered:
-            raise InternalError(f"tombstone of table '{tombstone.table_key}', which was never registered")
-        if tombstone.version <= state.tombstones.get(tombstone.table_key, 0):
-            raise InternalError(f"table '{tombstone.table_key}' already has a newer tombstone")
+        _check_tombstone(tombstone, registered, state)
         rows.append(manifest_rows.tombstone_row(tombstone.table_key, tombstone.version))
     return manifest_rows.rows_table(rows)
+
+
+def _check_expectations(request: Publish, state: ManifestState) -> None:
+    for table_key, expected in request.expected_versions.items():
+        actual = state.current_version(table_key)
+        if actual != expected:
+            raise ExpectedVersionMismatch(table_key, expected, actual)
+    actual_head = state.head.commit_id if state.head else None
+    if request.expected_head is not None and request.expected_head != actual_head:
+        raise HeadChanged(request.branch, request.expected_head, actual_head)
+
+
+def _refuse_repeated(request: Publish) -> None:
+    """A merge-insert adds two new rows of one key without a word, and then the key fences nothing."""
+    for entries in (request.registrations, request.updates, request.tombstones):
+        keys = [entry.table_key for entry in entries]
+        if len(set(keys)) != len(keys):
+            raise InternalError(f"a publish names a table twice: {', '.join(sorted(keys))}")
 
 
 def _check_update(update: Update, registered: Mapping[str, str], state: ManifestState) -> None:
     """A version row is new, except that a fork may take over the very same content."""
     if update.table_key not in registered:
         raise InternalError(f"new version of table '{update.table_key}', which was never registered")
+    if update.version <= state.tombstones.get(update.table_key, 0):
+        raise InternalError(
+            f"table '{update.table_key}': version {update.version} would stay hidden behind a tombstone"
+        )
     known = state.versions.get(update.table_key)
     if known is None or update.version > known.version:
         return
@@ -238,3 +277,16 @@ def _check_update(update: Update, registered: Mapping[str, str], state: Manifest
     raise InternalError(
         f"table '{update.table_key}': version {update.version} would replace published {known.version}"
     )
+
+
+def _check_tombstone(tombstone: Tombstone, registered: Mapping[str, str], state: ManifestState) -> None:
+    """A tombstone is new and hides what is published; a lower one would look like a drop and be none."""
+    if tombstone.table_key not in registered:
+        raise InternalError(f"tombstone of table '{tombstone.table_key}', which was never registered")
+    if tombstone.version <= state.tombstones.get(tombstone.table_key, 0):
+        raise InternalError(f"table '{tombstone.table_key}' already has a newer tombstone")
+    known = state.versions.get(tombstone.table_key)
+    if known is not None and tombstone.version < known.version:
+        raise InternalError(
+            f"tombstone {tombstone.version} of table '{tombstone.table_key}' would not hide {known.version}"
+        )

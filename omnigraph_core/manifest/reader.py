@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core import layout
-from omnigraph_core.errors import NotFoundError
+from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.manifest.snapshot import EMPTY_STATE, STATE_COLUMNS, ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import refuse_future_stamp
 from omnigraph_core.tables.branches import Fork, list_forks, read_fork
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.refs import TableRef, control_table
+from omnigraph_core.tables.torn import open_newest_whole
 
 
 class BranchNotFound(NotFoundError):
@@ -52,14 +54,32 @@ class Manifest:
 
     def open(self, branch: str, version: int | None = None) -> Table:
         """The manifest table; refused when a newer OmniGraph wrote it."""
-        table = self.tables.open(manifest_ref(branch), version)
+        try:
+            table = self.tables.open(manifest_ref(branch), version)
+        except TableNotFound:
+            if branch == layout.MAIN_BRANCH:
+                raise
+            raise BranchNotFound(branch) from None
+        refuse_future_stamp(table)
+        return table
+
+    def open_before_torn(self, branch: str) -> Table:
+        """The newest whole version, for whoever failed to read HEAD."""
+        ref = manifest_ref(branch)
+        if not self.tables.storage.location.is_local:
+            return self.open(branch)
+        table = open_newest_whole(self.tables, ref)
         refuse_future_stamp(table)
         return table
 
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it is now."""
         identity = self.branch_identity(branch)
-        return self.state_of(self.open(branch), branch, identity).snapshot(branch, identity)
+        try:
+            state = self.state_of(self.open(branch), branch, identity)
+        except StorageError:
+            state = self.state_of(self.open_before_torn(branch), branch, identity)
+        return state.snapshot(branch, identity)
 
     def snapshot_at_version(self, version: int, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it was at a manifest version."""

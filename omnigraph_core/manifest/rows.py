@@ -96,8 +96,12 @@ class VersionMetadata:
     def from_json(text: str | None) -> VersionMetadata:
         """Lenient about keys: older writers knew fewer, newer ones may know more."""
         known = VersionMetadata.__slots__
-        content = json.loads(text) if text else {}
-        return VersionMetadata(**{"manifest_path": "", **{k: v for k, v in content.items() if k in known}})
+        try:
+            content = json.loads(text) if text else {}
+            fields = {key: value for key, value in content.items() if key in known}
+        except (ValueError, AttributeError) as error:
+            raise StorageError(f"__manifest: a table_version row cannot be read: {error}") from error
+        return VersionMetadata(**{"manifest_path": "", **fields})
 
 
 def version_object_id(table_key: str, version: int) -> str:

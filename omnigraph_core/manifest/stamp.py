@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from omnigraph_core import faults
 from omnigraph_core.errors import StorageError
 from omnigraph_core.manifest.rows import OBJECT_ID
-from omnigraph_core.tables.branches import delete_fork, list_forks
+from omnigraph_core.tables.branches import Fork, delete_fork, list_forks
 from omnigraph_core.tables.commit import Guard, commit_exact
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
@@ -43,8 +43,8 @@ class StampFromFuture(StorageError):
 
 def read_stamp(table: Table) -> int:
     text = schema_metadata(table).get(STAMP_KEY, "1")
-    if not text.isdecimal():
-        raise StorageError(f"__manifest: the stamp {STAMP_KEY} is '{text}', not a number")
+    if not text.isdecimal() or int(text) < 1:
+        raise StorageError(f"__manifest: the stamp {STAMP_KEY} is '{text}', not a number from 1")
     return int(text)
 
 
@@ -68,16 +68,40 @@ def _annotate_primary_key(tables: Tables, table: Table, operation_id: str, guard
     annotated = [field.name for field in table.schema if field_metadata(table, field.name).get(key) == "true"]
     if annotated not in ([], [OBJECT_ID]):
         raise StorageError(f"__manifest: the primary key is {annotated}, expected {OBJECT_ID}")
-    staged = stage_metadata(table, operation_id, schema={STAMP_KEY: "2"}, field=(OBJECT_ID, {key: "true"}))
+    # Lance refuses to set the key again, also to what it is.
+    field = None if annotated else (OBJECT_ID, {key: "true"})
+    staged = stage_metadata(table, operation_id, schema={STAMP_KEY: "2"}, field=field)
     return commit_exact(tables, staged, guard)
 
 
 def _sweep_run_branches(tables: Tables, table: Table, operation_id: str, guard: Guard) -> Table:
-    for name in list_forks(tables, table.ref):
-        if name.startswith(LEGACY_RUN_PREFIX):
-            guard()
-            delete_fork(tables, table.ref, name)
+    for name in _runs_to_sweep(list_forks(tables, table.ref)):
+        guard()
+        delete_fork(tables, table.ref, name)
     return commit_exact(tables, stage_metadata(table, operation_id, schema={STAMP_KEY: "3"}), guard)
+
+
+def _runs_to_sweep(forks: Mapping[str, Fork]) -> list[str]:
+    """The legacy run branches, children before parents.
+
+    A run that a living branch stands on is spared: its files are that branch's files,
+    and refusing it would make the graph unwritable.
+    """
+    left = dict(forks)
+    swept: list[str] = []
+    while leaves := [name for name in left if _is_run(name) and not _has_child(left, name)]:
+        swept += leaves
+        for name in leaves:
+            del left[name]
+    return swept
+
+
+def _is_run(name: str) -> bool:
+    return name.startswith(LEGACY_RUN_PREFIX)
+
+
+def _has_child(forks: Mapping[str, Fork], name: str) -> bool:
+    return any(fork.parent == name for fork in forks.values())
 
 
 _STEPS: dict[int, Callable[[Tables, Table, str, Guard], Table]] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from omnigraph_core.errors import StorageError
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
@@ -64,7 +65,12 @@ def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
 
 
 def _prove(landed: Table, staged: StagedWrite) -> Table:
-    transaction = landed.transaction(landed.version)
+    try:
+        transaction = landed.transaction(landed.version)
+    except StorageError as error:
+        raise CommitUnknown(
+            f"cannot tell whose commit is version {landed.version} of table '{staged.ref.key}': {error}"
+        ) from error
     if landed.version != staged.read_version + 1 or transaction.uuid != staged.transaction_uuid:
         raise ForeignCommit(
             f"table '{staged.ref.key}': our commit landed as version {landed.version} instead of "

@@ -2,54 +2,98 @@
 
 A version is safe when the files it added, its manifest, and the directories that name
 them are synced. `_transactions` files are left alone: the manifest carries the
-transaction.
+transaction. On object storage everything here does nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fragments import has_blobs, side_files
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.staged import StagedWrite
 
 _HIGHEST_VERSION = 2**64 - 1
+_MANIFEST_SUFFIX = ".manifest"
 
 
 def manifest_path(ref: TableRef, version: int) -> str:
     """Where Lance keeps the manifest of a version; named so that the newest sorts first."""
-    return f"{ref.directory}/_versions/{_HIGHEST_VERSION - version:020d}.manifest"
+    return f"{ref.directory}/_versions/{_HIGHEST_VERSION - version:020d}{_MANIFEST_SUFFIX}"
 
 
-def sync_version(tables: Tables, table: Table, base: Table | None) -> None:
-    """Sync everything `table` added on top of `base` (everything it has, if None), one barrier."""
-    known = set() if base is None else set(_files(base))
-    files = [path for path in _files(table) if path not in known]
-    if has_blobs(table):
-        files += [side for path in files for side in side_files(tables.storage, path)]
-    files.append(manifest_path(table.ref, table.version))
-    sync_files(tables.storage, files)
+def version_of(file_name: str) -> int | None:
+    """The version whose manifest has this name; None for any other file."""
+    digits = file_name.removesuffix(_MANIFEST_SUFFIX)
+    if digits == file_name or len(digits) != 20 or not digits.isdecimal():
+        return None
+    return _HIGHEST_VERSION - int(digits)
 
 
-def sync_files(storage: Storage, paths: list[str]) -> None:
-    """Sync files given relative to the graph root, then their directories, as one barrier."""
-    if not storage.location.is_local:
-        return
-    root = storage.location.path
-    absolute = [root / PurePosixPath(path) for path in paths]
-    storage.syncer.barrier(absolute, {path.parent for path in absolute})
-
-
-def _files(table: Table) -> list[str]:
-    """Data and deletion files of this version that live in its own lineage."""
-    found: list[str] = []
+def own_files(table: Table) -> dict[str, int | None]:
+    """Data and deletion files of this version in its own lineage, with sizes where known."""
+    found: dict[str, int | None] = {}
     for fragment in table.lance.get_fragments():
         metadata = fragment.metadata
         for data_file in metadata.files:
             if data_file.base_id is None:
-                found.append(f"{table.ref.directory}/data/{data_file.path}")
+                found[f"{table.ref.directory}/data/{data_file.path}"] = data_file.file_size_bytes
         deletion = metadata.deletion_file
         if deletion is not None and deletion.base_id is None:
-            found.append(f"{table.ref.directory}/{deletion.path(metadata.id)}")
+            found[f"{table.ref.directory}/{deletion.path(metadata.id)}"] = None
     return found
+
+
+def sync_version(tables: Tables, table: Table, base: Table | None) -> None:
+    """Sync everything `table` added on top of `base` (everything it has, if None), one barrier."""
+    known = {} if base is None else own_files(base)
+    files = [path for path in own_files(table) if path not in known]
+    if has_blobs(table):
+        files += [side for path in files for side in side_files(tables.storage, path)]
+    sync_files(tables.storage, [*files, manifest_path(table.ref, table.version)])
+
+
+def sync_staged(storage: Storage, staged: Iterable[StagedWrite]) -> None:
+    """Sync the files of staged writes; must precede the commit that adopts them."""
+    sync_files(storage, [file.path for write in staged for file in write.files])
+
+
+def sync_manifests(tables: Tables, committed: Iterable[Table]) -> None:
+    """Sync the manifests of freshly committed versions whose files are synced already."""
+    sync_files(tables.storage, [manifest_path(table.ref, table.version) for table in committed])
+
+
+def sync_new_table(storage: Storage, ref: TableRef) -> None:
+    """Sync a dataset that was just created, and its name in its parent."""
+    if storage.location.is_local:
+        storage.syncer.sync_tree(storage.location.path / PurePosixPath(ref.directory))
+
+
+def sync_fork(storage: Storage, ref: TableRef, name: str) -> None:
+    """Sync a new branch: its files first, then the ref that makes it exist."""
+    if not storage.location.is_local:
+        return
+    root = storage.location.path
+    storage.syncer.sync_tree(root / PurePosixPath(ref.on(name).directory))
+    tree = PurePosixPath(ref.path) / "tree" / name
+    storage.syncer.barrier(dirs=[root / parent for parent in tree.parents if ref.path in str(parent)])
+    refs = root / PurePosixPath(ref.path) / "_refs"
+    file = refs / "branches" / f"{quote(name, safe='')}.json"
+    storage.syncer.barrier([file], [file.parent, refs, refs.parent])
+
+
+def sync_files(storage: Storage, paths: Iterable[str]) -> None:
+    """Sync files given relative to the graph root, then their directories, as one barrier.
+
+    The directory above goes along: Lance makes `data`, `_deletions` and the rest when
+    the first file needs them, and such a name is new in the directory of the table.
+    """
+    if not storage.location.is_local:
+        return
+    absolute = [storage.location.path / PurePosixPath(path) for path in paths]
+    directories = {path.parent for path in absolute}
+    storage.syncer.barrier(absolute, directories | {directory.parent for directory in directories})

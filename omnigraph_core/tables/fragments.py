@@ -32,13 +32,20 @@ def conform(rows: pa.Table, schema: pa.Schema, ref: TableRef) -> pa.Table:
     A caller that gets here with the wrong columns or with a null where none is allowed
     has skipped validation; Lance would store it without a word.
     """
+    import pyarrow as pa
+
     if set(rows.column_names) != set(schema.names) or len(rows.column_names) != len(schema.names):
         raise InternalError(
             f"table '{ref.key}' has columns {schema.names}, the rows have {rows.column_names}"
         )
     ordered = rows.select(schema.names)
     refuse_nulls(ordered, [field.name for field in schema if not field.nullable], ref)
-    return ordered.cast(schema) if ordered.schema.remove_metadata() != schema.remove_metadata() else ordered
+    if ordered.schema.remove_metadata() == schema.remove_metadata():
+        return ordered
+    try:
+        return ordered.cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise BadDataError(f"rows do not fit table '{ref.key}': {error}") from error
 
 
 def refuse_nulls(rows: pa.Table, required: Iterable[str], ref: TableRef) -> None:

@@ -20,6 +20,7 @@ class StageKind(StrEnum):
     DELETE = "delete"
     RESTORE = "restore"
     COMPACTION = "compaction"
+    INDEX = "index"
     METADATA = "metadata"
 
 

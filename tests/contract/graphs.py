@@ -122,11 +122,20 @@ def head(number: int | str, parent: str | None = None) -> GraphHead:
 
 
 def update(
-    table_key: str, version: int, row_count: int = 0, *, branch: str | None = None, commit_id: str | None = None
+    table_key: str,
+    version: int,
+    row_count: int = 0,
+    *,
+    branch: str | None = None,
+    commit_id: str | None = None,
 ) -> Update:
     ref = TableRef(table_key, layout.table_path(*layout.split_table_key(table_key)), branch)
     return Update(
-        table_key, version, branch, row_count, VersionMetadata(manifest_path(ref, version), commit_id=commit_id)
+        table_key,
+        version,
+        branch,
+        row_count,
+        VersionMetadata(manifest_path(ref, version), commit_id=commit_id),
     )
 
 

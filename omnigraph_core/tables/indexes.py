@@ -1,0 +1,190 @@
+"""Staged indexes: build, extend to new fragments, drop; any number of them in one version.
+
+An index here never changes an answer, only its cost: Lance scans the fragments that
+an index does not cover. What does change answers is an index attached to fragments
+it was not built from, so segments are always built anew, never re-attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind
+
+
+class IndexKind(StrEnum):
+    """What an index is for; the text is part of the index's name."""
+
+    BTREE = "btree"
+    BITMAP = "bitmap"
+    FULL_TEXT = "fts"
+    NGRAM = "ngram"
+    VECTOR = "vector"
+
+
+_LANCE_TYPES = {
+    IndexKind.BTREE: "BTREE",
+    IndexKind.BITMAP: "BITMAP",
+    IndexKind.FULL_TEXT: "INVERTED",
+    IndexKind.NGRAM: "NGRAM",
+    IndexKind.VECTOR: "IVF_FLAT",
+}
+
+# Tokens are lower-cased, stemmed and stripped of English stop words.
+_FULL_TEXT_OPTIONS: dict[str, object] = {
+    "base_tokenizer": "simple",
+    "language": "English",
+    "lower_case": True,
+    "stem": True,
+    "remove_stop_words": True,
+    "ascii_folding": True,
+    "with_position": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """An index that a column should have. `metric` matters to vectors alone."""
+
+    column: str
+    kind: IndexKind
+    metric: str = "l2"
+
+    @property
+    def name(self) -> str:
+        return f"{self.column}_{self.kind.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIndex:
+    """An index as a version has it; `covered` are the fragments its segments were built from."""
+
+    name: str
+    covered: frozenset[int]
+    segments: tuple[Any, ...]
+
+
+def list_indexes(table: Table) -> dict[str, BuiltIndex]:
+    """The indexes of this version by name."""
+    with lance_failures(table.ref, "listing indexes of"):
+        descriptions = table.lance.describe_indices()
+    return {description.name: _built(description) for description in descriptions}
+
+
+def uncovered_fragments(table: Table, built: BuiltIndex | None) -> list[int]:
+    """The fragments a scan would have to read in spite of the index."""
+    covered = built.covered if built else frozenset()
+    return [fragment_id for fragment_id in table.fragment_rows() if fragment_id not in covered]
+
+
+def stage_indexes(
+    storage: Storage,
+    table: Table,
+    operation_id: str,
+    *,
+    build: Sequence[IndexSpec] = (),
+    extend: Sequence[IndexSpec] = (),
+    drop: Sequence[str] = (),
+) -> StagedWrite:
+    """Stage one version with the given indexes built over everything (replacing an older one
+    of the same name), extended to fragments they do not cover yet, or dropped.
+    """
+    existing = list_indexes(table)
+    new = [_segment(storage, table, spec, list(table.fragment_rows())) for spec in build]
+    for spec in extend:
+        missing = uncovered_fragments(table, existing.get(spec.name))
+        if missing:
+            new.append(_segment(storage, table, spec, missing))
+    gone = {spec.name for spec in build} | set(drop)
+    removed = [segment for name in sorted(gone & set(existing)) for segment in existing[name].segments]
+    return index_write(table, new, removed, table.version, operation_id)
+
+
+def index_write(
+    table: Table, new: Sequence[Any], removed: Sequence[Any], read_version: int, operation_id: str
+) -> StagedWrite:
+    """The transaction that attaches and detaches segments, based on `read_version`."""
+    from lance.dataset import LanceOperation, Transaction
+
+    current = [replace(segment, dataset_version=read_version) for segment in new]
+    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.INDEX.value})
+    return StagedWrite(
+        ref=table.ref,
+        kind=StageKind.INDEX,
+        read_version=read_version,
+        operation_id=operation_id,
+        transaction=Transaction(
+            read_version,
+            LanceOperation.CreateIndex(current, list(removed)),
+            transaction_properties=properties,
+        ),
+        files=tuple(_files(table, new)),
+    )
+
+
+def build_segments(storage: Storage, table: Table, specs: Iterable[IndexSpec]) -> list[Any]:
+    """Index segments over all fragments of `table`, attached to nothing yet."""
+    return [_segment(storage, table, spec, list(table.fragment_rows())) for spec in specs]
+
+
+def _segment(storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int]) -> Any:
+    """One segment over the given fragments. `replace` only lets the name occur again."""
+    with lance_failures(table.ref, f"building index '{spec.name}' of"):
+        segment = table.lance.create_index_uncommitted(
+            spec.column,
+            _LANCE_TYPES[spec.kind],
+            name=spec.name,
+            replace=True,
+            fragment_ids=fragment_ids,
+            **_options(spec, sum(table.fragment_rows()[each] for each in fragment_ids)),
+        )
+        if spec.kind is IndexKind.FULL_TEXT:
+            # Unmerged, its files stay where no query looks for them.
+            segment = table.lance.merge_existing_index_segments([segment])
+            storage.control.delete_prefix(f"{_directory(table, segment)}/staging")
+    return segment
+
+
+def _options(spec: IndexSpec, rows: int) -> dict[str, object]:
+    if spec.kind is IndexKind.FULL_TEXT:
+        return _FULL_TEXT_OPTIONS
+    if spec.kind is IndexKind.VECTOR:
+        # About the square root balances centroids to compare against rows to compare.
+        return {"metric": spec.metric, "num_partitions": max(1, min(int(rows**0.5), 4096))}
+    return {}
+
+
+def _built(description: Any) -> BuiltIndex:
+    from lance.dataset import Index
+
+    segments = tuple(
+        Index(
+            uuid=str(segment.uuid),
+            name=description.name,
+            fields=list(description.fields),
+            dataset_version=segment.dataset_version_at_last_update,
+            fragment_ids=segment.fragment_ids,
+            index_version=segment.index_version,
+            base_id=segment.base_id,
+        )
+        for segment in description.segments
+    )
+    covered = frozenset(each for segment in description.segments for each in segment.fragment_ids)
+    return BuiltIndex(description.name, covered, segments)
+
+
+def _directory(table: Table, segment: Any) -> str:
+    return f"{table.ref.directory}/_indices/{segment.uuid}"
+
+
+def _files(table: Table, segments: Iterable[Any]) -> Iterable[StagedFile]:
+    for segment in segments:
+        for file in segment.files:
+            yield StagedFile(f"{_directory(table, segment)}/{file.path}", file.size_bytes)

@@ -1,0 +1,167 @@
+"""Power cuts during a publish: every state a disk may show is exactly before or exactly after."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from omnigraph_core.graph import Graph
+from omnigraph_core.manifest.publisher import Publisher
+from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.settings import Settings
+from omnigraph_core.storage import open_storage, parse_location
+from omnigraph_core.tables.commit import commit_exact
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.torn import set_aside_torn
+from tests.conftest import PEOPLE, REPOSITORY, clean_environment
+from tests.powercut import Operation, Survival, cuts, record
+from tests.programs import require_program
+
+# Two tables written, committed and published by a process of its own, in the order of the write protocol.
+WRITER = """
+import sys
+from pathlib import Path
+from tests.crash.test_power_cut import publish_people
+publish_people(Path(sys.argv[1]), fsync=sys.argv[2] == "on", name=sys.argv[3])
+"""
+
+
+def publish_people(root: Path, *, fsync: bool, name: str) -> None:
+    """Add a person and an acquaintance, and publish both at once."""
+    import pyarrow as pa
+
+    from omnigraph_core.manifest.publisher import Publish, Update
+    from omnigraph_core.manifest.rows import VersionMetadata
+    from omnigraph_core.tables.durability import manifest_path, sync_manifests, sync_staged
+    from omnigraph_core.tables.stage import stage_append
+    from tests.contract.graphs import head
+
+    storage = open_storage(parse_location(str(root), root), Settings(fsync=fsync))
+    tables = Tables(storage)
+    manifest = Manifest(tables)
+    snapshot = manifest.snapshot()
+    assert snapshot.head is not None
+    rows = {
+        "node:Person": {"id": [name], "name": [name], "age": [7]},
+        "edge:Knows": {"id": [f"{name}-{name}"], "src": [name], "dst": [name], "since": [None]},
+    }
+    staged = []
+    for key, columns in rows.items():
+        entry = snapshot.entry(key)
+        table = tables.open(entry.ref, entry.table_version)
+        set_aside_torn(tables, entry.ref, entry.table_version, lambda: None)
+        data = pa.table([columns[each.name] for each in table.schema], schema=table.schema)
+        staged.append(stage_append(storage, table, data, f"publish-{name}"))
+    sync_staged(storage, staged)
+    committed = [commit_exact(tables, write, lambda: None) for write in staged]
+    sync_manifests(tables, committed)
+    updates = [
+        Update(
+            table.ref.key,
+            table.version,
+            None,
+            table.count_rows(),
+            VersionMetadata(manifest_path(table.ref, table.version)),
+        )
+        for table in committed
+    ]
+    expected = {key: snapshot.entry(key).table_version for key in rows}
+    request = Publish(
+        "main", head(name), updates=updates, expected_versions=expected, expected_head=snapshot.head.commit_id
+    )
+    Publisher(manifest).publish(request, lambda: None)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    root = tmp_path / "g"
+    Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="ann", working_directory=tmp_path))
+    publish_people(root, fsync=False, name="first")
+    return root
+
+
+def trace(root: Path, tmp_path: Path, *, fsync: bool) -> list[Operation]:
+    require_program("strace")
+    command = [sys.executable, "-c", WRITER, str(root), "on" if fsync else "off", "second"]
+    return record(command, root, clean_environment(PYTHONPATH=str(REPOSITORY)), tmp_path / "strace.log")
+
+
+def read_people(root: Path) -> tuple[str, set[str], set[str]]:
+    """The head commit, the people and the acquaintances, as any reader sees them."""
+    tables = Tables(open_storage(parse_location(str(root), root), Settings(fsync=False)))
+    snapshot = Manifest(tables).snapshot()
+    assert snapshot.head is not None
+    found = []
+    for key in ("node:Person", "edge:Knows"):
+        entry = snapshot.entry(key)
+        rows = tables.open(entry.ref, entry.table_version).read(["id"])
+        assert rows.num_rows == entry.row_count
+        found.append(set(rows.column("id").to_pylist()))
+    return snapshot.head.commit_id, found[0], found[1]
+
+
+BEFORE = ("commit-first", {"first"}, {"first-first"})
+AFTER = ("commit-second", {"first", "second"}, {"first-first", "second-second"})
+
+
+@pytest.fixture
+def pristine(graph: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "pristine"
+    shutil.copytree(graph, copy)
+    return copy
+
+
+def states(
+    graph: Path, pristine: Path, operations: list[Operation]
+) -> Iterator[tuple[int, Survival, object]]:
+    """Each state in turn, laid out where the graph was (Lance records absolute paths)."""
+    for count, survival, _ in cuts(pristine, operations, graph):
+        yield count, survival, read_people(graph)
+
+
+def test_every_state_is_before_or_after(graph: Path, pristine: Path, tmp_path: Path) -> None:
+    operations = trace(graph, tmp_path, fsync=True)
+    assert {each.call for each in operations} >= {"open", "write", "sync", "rename", "link", "unlink"}
+    seen = {survival: [] for survival in Survival}
+    for count, survival, content in states(graph, pristine, operations):
+        assert content in (BEFORE, AFTER), f"after {count} of {len(operations)} operations, {survival.value}"
+        seen[survival].append(content == AFTER)
+    for survival, landed in seen.items():
+        assert landed == sorted(landed), f"{survival.value}: a later cut shows an earlier state"
+        assert landed[0] is False
+        assert landed[-1] is True, f"{survival.value}: the acknowledged publish is lost"
+
+
+def test_every_state_can_be_written_again(graph: Path, pristine: Path, tmp_path: Path) -> None:
+    """Torn HEADs are set aside; only drift (committed, whole, not published) waits for recovery."""
+    operations = trace(graph, tmp_path, fsync=True)
+    written = 0
+    for count, survival, _ in cuts(pristine, operations, graph, every=4):
+        tables = Tables(open_storage(parse_location(str(graph), graph), Settings(fsync=False)))
+        snapshot = Manifest(tables).snapshot()
+        for entry in snapshot.tables.values():
+            set_aside_torn(tables, entry.ref, entry.table_version, lambda: None)
+            head = tables.open(entry.ref)
+            assert head.version in (entry.table_version, entry.table_version + 1), (count, survival)
+            assert head.read(["id"]).num_rows == head.count_rows()
+        if all(tables.open(entry.ref).version == entry.table_version for entry in snapshot.tables.values()):
+            publish_people(graph, fsync=False, name="third")
+            assert read_people(graph)[1] >= {"first", "third"}
+            written += 1
+    assert written > len(operations) / 4
+
+
+def test_without_syncing_the_publish_is_lost(graph: Path, pristine: Path, tmp_path: Path) -> None:
+    """The same replay notices a writer that does not sync: otherwise it would prove nothing."""
+    operations = trace(graph, tmp_path, fsync=False)
+    assert not [each for each in operations if each.call == "sync"]
+    *_, last = (
+        content
+        for _, survival, content in states(graph, pristine, operations)
+        if survival is Survival.DROPPED
+    )
+    assert last == BEFORE
