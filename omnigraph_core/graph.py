@@ -7,10 +7,11 @@ from enum import StrEnum
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import Catalog, load_catalog, restore_schema_files, schema_at
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.history.log import read_log
+from omnigraph_core.history.log import CommitLog, GraphCommit, read_log
+from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.manifest.reader import Manifest, manifest_ref
+from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, migrate, read_stamp
@@ -18,9 +19,13 @@ from omnigraph_core.progress import Progress, silent
 from omnigraph_core.schema import compile_schema
 from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
-from omnigraph_core.storage import Location, open_storage, parse_location
+from omnigraph_core.storage import Location, LockHolder, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.write.branches import create_branch, delete_branch, list_branches
+from omnigraph_core.write.door import Door
 from omnigraph_core.write.genesis import RootState, init_graph, inspect_root, manifest_is_whole
+from omnigraph_core.write.sidecar import Sidecar, read_sidecar
+from omnigraph_core.write.sweep import SweepReport
 
 
 class OpenMode(StrEnum):
@@ -42,7 +47,8 @@ class Graph:
         self.settings = settings
         self._storage = open_storage(location, settings)
         self._tables = Tables(self._storage)
-        self._manifest = Manifest(self._tables)
+        self.door = Door(self._tables)
+        self._manifest = self.door.manifest
         faults.arm(settings.failpoints)
 
     @classmethod
@@ -95,11 +101,48 @@ class Graph:
 
     def snapshot_of(self, ref: str) -> Snapshot:
         """The graph as it was at a ref: branch, commit id, `REF~N` or `REF@{TIME}`."""
-        commit = resolve(read_log(self._tables, self._manifest), ref)
+        commit = self.commit(ref)
         return self._manifest.snapshot_at_version(commit.manifest_version, commit.branch)
 
     def head(self, branch: str = layout.MAIN_BRANCH) -> GraphHead | None:
         return self.snapshot(branch).head
+
+    def log(self) -> CommitLog:
+        """The commits of all branches, and the repairs of branches that are gone."""
+        return read_log(self._tables, self._manifest)
+
+    def commit(self, ref: str) -> GraphCommit:
+        """The commit a ref names."""
+        return resolve(self.log(), ref)
+
+    def branches(self) -> list[str]:
+        return list_branches(self.door)
+
+    def create_branch(self, name: str, source: str = layout.MAIN_BRANCH) -> GraphCommit:
+        """Make a branch that starts at a ref; returns the commit it starts at."""
+        commit = self.commit(source)
+        create_branch(self.door, name, commit)
+        return commit
+
+    def delete_branch(self, name: str) -> None:
+        delete_branch(self.door, name)
+
+    def recover(self) -> SweepReport:
+        """Finish or undo what dead writers left; leaves live ones alone."""
+        return self.door.sweeper.sweep()
+
+    def pending(self) -> list[Sidecar]:
+        """Writes that have begun and not ended, of live writers and of dead ones."""
+        found = (read_sidecar(self._storage.control, each) for each in self.door.sweeper.pending())
+        return [sidecar for sidecar in found if sidecar is not None]
+
+    def recoveries(self) -> list[Recovery]:
+        """Every repair there ever was, oldest first."""
+        return read_recoveries(self._tables)
+
+    def lock_holder(self, branch: str) -> LockHolder | None:
+        """Who is writing to a branch right now."""
+        return self._storage.locks.read_holder(layout.branch_lock(branch))
 
     def catalog(self) -> Catalog:
         """The accepted schema, after checking that the schema files agree."""
@@ -107,7 +150,7 @@ class Graph:
 
     def catalog_of(self, ref: str) -> Catalog:
         """The schema as it was at a ref."""
-        commit = resolve(read_log(self._tables, self._manifest), ref)
+        commit = self.commit(ref)
         current = self.catalog()
         if commit.schema_hash in (None, current.schema_hash):
             return current
@@ -123,4 +166,5 @@ class Graph:
             names = [layout.REFS_LOCK, layout.branch_lock(layout.MAIN_BRANCH)]
             with self._storage.locks.lock_all(names, doing="migrate") as held:
                 migrate(self._tables, self._manifest.open(layout.MAIN_BRANCH), new_ulid(), held.check)
+        self.door.sweeper.sweep()
         restore_schema_files(self._storage.control, self.catalog())

@@ -1,14 +1,20 @@
-"""`_graph_commits.lance` and `_graph_commit_actors.lance`: their columns and first rows."""
+"""`_graph_commits.lance` and `_graph_commit_actors.lance`: a projection of published head rows.
+
+A row is written after the publish that made its commit true. When the writer died in
+between, recovery writes it; so a row is missing only while its writer or the recovery
+of it is at work, and never wrong.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph_core import layout
+from omnigraph_core import faults, layout
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.tables.refs import control_table
+from omnigraph_core.tables.log_append import append_if_absent, append_rows
+from omnigraph_core.tables.refs import TableRef, control_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +76,33 @@ def actor_rows(head: GraphHead) -> pa.Table:
 
     row = {"graph_commit_id": head.commit_id, "actor_id": head.actor_id, "created_at": head.created_at}
     return pa.Table.from_pylist([row] if head.actor_id else [], schema=actors_schema())
+
+
+def commits_ref(branch: str) -> TableRef:
+    """The commit table of a graph branch: its twin has the branch's name."""
+    return control_table(layout.COMMITS, None if branch == layout.MAIN_BRANCH else branch)
+
+
+def record_commit(tables: Tables, head: GraphHead, branch: str, manifest_version: int) -> None:
+    """Write the actor row, then the commit row, of a head that was just published."""
+    if head.actor_id:
+        append_rows(tables, control_table(layout.COMMIT_ACTORS), actor_rows(head), head.operation_id)
+    faults.hit("history.actor_recorded")
+    rows = commit_rows(head, branch, manifest_version)
+    append_rows(tables, commits_ref(branch), rows, head.operation_id)
+    faults.hit("history.commit_recorded")
+
+
+def complete_commit(tables: Tables, head: GraphHead, branch: str, manifest_version: int) -> None:
+    """The same for a head whose writer may have got any distance; under the branch lock."""
+    key = "graph_commit_id"
+    if head.actor_id:
+        actors = control_table(layout.COMMIT_ACTORS)
+        append_if_absent(tables, actors, key, actor_rows(head), head.operation_id)
+    faults.hit("history.actor_recorded")
+    rows = commit_rows(head, branch, manifest_version)
+    append_if_absent(tables, commits_ref(branch), key, rows, head.operation_id)
+    faults.hit("history.commit_recorded")
 
 
 def create_commit_tables(tables: Tables, genesis: GraphHead, manifest_version: int) -> None:

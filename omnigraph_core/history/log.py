@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
+from omnigraph_core.history.recoveries import RECOVERY_ACTOR, Recovery, read_recoveries
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -42,6 +43,19 @@ class CommitLog:
     commits: Mapping[str, GraphCommit]
     heads: Mapping[str, str]
 
+    def history(self, branch: str) -> list[GraphCommit]:
+        """Everything the head of a branch descends from, newest first."""
+        found: dict[str, GraphCommit] = {}
+        waiting = [self.heads[branch]] if branch in self.heads else []
+        while waiting:
+            commit = self.commits.get(waiting.pop())
+            if commit is None or commit.commit_id in found:
+                continue
+            found[commit.commit_id] = commit
+            parents = (commit.parent_commit_id, commit.merged_parent_commit_id)
+            waiting += [parent for parent in parents if parent is not None]
+        return newest_first(found.values())
+
     def first_parents(self, commit_id: str) -> Iterable[GraphCommit]:
         """The commit and its first parents, newest first."""
         current = self.commits.get(commit_id)
@@ -50,8 +64,13 @@ class CommitLog:
             current = self.commits.get(current.parent_commit_id or "")
 
 
+def newest_first(commits: Iterable[GraphCommit]) -> list[GraphCommit]:
+    """By time, then by id: the order of every listing."""
+    return sorted(commits, key=lambda commit: (commit.created_at, commit.commit_id), reverse=True)
+
+
 def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
-    """Read the commit tables of all branches.
+    """Read the commit tables of all branches, and the repairs of branches that are gone.
 
     A writer that died between its publish and its commit row leaves a head that the
     tables do not know yet; it is taken from the manifest, so history has no hole.
@@ -70,6 +89,8 @@ def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
             continue
         heads[branch] = snapshot.head.commit_id
         commits.setdefault(snapshot.head.commit_id, _from_head(snapshot.head, snapshot))
+    for recovery in read_recoveries(tables):
+        commits.setdefault(recovery.graph_commit_id, _from_recovery(recovery))
     return CommitLog(commits, heads)
 
 
@@ -107,6 +128,22 @@ def _from_row(row: Mapping[str, Any], actors: Mapping[str, str]) -> GraphCommit:
         message=row.get("message"),
         schema_hash=row.get("schema_hash"),
         details=row.get("details"),
+    )
+
+
+def _from_recovery(recovery: Recovery) -> GraphCommit:
+    return GraphCommit(
+        commit_id=recovery.graph_commit_id,
+        branch=recovery.branch,
+        manifest_version=recovery.manifest_version,
+        parent_commit_id=recovery.parent_commit_id,
+        merged_parent_commit_id=None,
+        actor_id=RECOVERY_ACTOR,
+        created_at=recovery.created_at,
+        operation="recovery",
+        message=None,
+        schema_hash=None,
+        details=None,
     )
 
 

@@ -22,8 +22,8 @@ from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import sync_version
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown, HeadMoved
 from omnigraph_core.tables.fence import merge_fenced
-from omnigraph_core.tables.torn import set_aside_torn
 from omnigraph_core.tables.staged import discard_files
+from omnigraph_core.tables.torn import set_aside_torn
 
 # Lance itself retries nothing (it would rebase over a conflict); we ask again this often.
 RETRY_BUDGET = 5
@@ -69,6 +69,9 @@ class Publish:
     """Per table what the manifest must say now; 0 for one that must not exist."""
     expected_head: str | None = None
     """The head commit seen under the lock; None where there is no lock to have seen it under."""
+    expected_token: int | None = None
+    """The lock token of that head row. Recovery on object storage rewrites it to keep a paused
+    writer out, without making a commit of it."""
     branch_identity: str | None = None
 
 
@@ -213,7 +216,8 @@ class Publisher:
 
 
 def _is_ours(state: ManifestState, request: Publish) -> bool:
-    return state.head is not None and state.head.commit_id == request.head.commit_id
+    """The whole row counts: publishes of indexes and fences repeat the commit id of the head."""
+    return state.head == request.head
 
 
 def _checked_rows(request: Publish, state: ManifestState) -> object:
@@ -249,6 +253,9 @@ def _check_expectations(request: Publish, state: ManifestState) -> None:
     actual_head = state.head.commit_id if state.head else None
     if request.expected_head is not None and request.expected_head != actual_head:
         raise HeadChanged(request.branch, request.expected_head, actual_head)
+    actual_token = state.head.lock_token if state.head else None
+    if request.expected_token is not None and request.expected_token != actual_token:
+        raise HeadChanged(request.branch, f"token {request.expected_token}", f"token {actual_token}")
 
 
 def _refuse_repeated(request: Publish) -> None:

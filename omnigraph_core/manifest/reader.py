@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.manifest.rows import VersionMetadata, version_object_id
 from omnigraph_core.manifest.snapshot import EMPTY_STATE, STATE_COLUMNS, ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import refuse_future_stamp
 from omnigraph_core.tables.branches import Fork, list_forks, read_fork
@@ -96,6 +97,12 @@ class Manifest:
         entry = state.snapshot(branch, None).entry(table_key)
         found = self.tables.open(entry.ref, entry.table_version).read(where=f"id = {quote_text(entity_id)}")
         return found.to_pylist()[0] if found.num_rows else None
+
+    def version_metadata(self, branch: str, table_key: str, version: int) -> VersionMetadata | None:
+        """What the row of exactly this table version says, also when newer ones exist."""
+        object_id = quote_text(version_object_id(table_key, version))
+        rows = self.open(branch).read(["metadata"], f"object_id = {object_id}")
+        return VersionMetadata.from_json(rows.column("metadata")[0].as_py()) if rows.num_rows else None
 
     def state_of(self, table: Table, branch: str, identity: str | None) -> ManifestState:
         """The reduced rows of this manifest version, from the last known state if it is a prefix.

@@ -1,0 +1,140 @@
+"""`_graph_commit_recoveries.lance`: one row for every repair, kept when its branch is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core import layout
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.log_append import append_if_absent
+from omnigraph_core.tables.refs import control_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECOVERY_ACTOR = "omnigraph:recovery"
+
+ROLLED_FORWARD = "RolledForward"
+ROLLED_BACK = "RolledBack"
+BRANCH_DISCARDED = "OrphanedBranchDiscarded"
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutcome:
+    """What a repair did to one table; `classification` is how it was found."""
+
+    table_key: str
+    from_version: int
+    to_version: int
+    classification: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One repair: which write it was for, what was decided, and the commit that records it."""
+
+    graph_commit_id: str
+    recovery_kind: str
+    recovery_for_actor: str | None
+    operation_id: str
+    sidecar_writer_kind: str
+    outcomes: tuple[TableOutcome, ...]
+    created_at: int
+    branch: str
+    manifest_version: int
+    parent_commit_id: str | None
+
+
+def recoveries_schema() -> pa.Schema:
+    """The seeds' columns, and where the recovery commit stands: its own row goes with its branch."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("graph_commit_id", pa.string(), nullable=False),
+            pa.field("recovery_kind", pa.string(), nullable=False),
+            pa.field("recovery_for_actor", pa.string()),
+            pa.field("operation_id", pa.string(), nullable=False),
+            pa.field("sidecar_writer_kind", pa.string(), nullable=False),
+            pa.field("per_table_outcomes_json", pa.string(), nullable=False),
+            pa.field("created_at", pa.timestamp("us"), nullable=False),
+            pa.field("manifest_branch", pa.string()),
+            pa.field("manifest_version", pa.uint64()),
+            pa.field("parent_commit_id", pa.string()),
+        ]
+    )
+
+
+def record_recovery(tables: Tables, recovery: Recovery) -> None:
+    """Write the audit row, once however often it is tried; under the lock of the repaired branch."""
+    import pyarrow as pa
+
+    row = {
+        "graph_commit_id": recovery.graph_commit_id,
+        "recovery_kind": recovery.recovery_kind,
+        "recovery_for_actor": recovery.recovery_for_actor,
+        "operation_id": recovery.operation_id,
+        "sidecar_writer_kind": recovery.sidecar_writer_kind,
+        "per_table_outcomes_json": _outcomes_json(recovery.outcomes),
+        "created_at": recovery.created_at,
+        "manifest_branch": None if recovery.branch == layout.MAIN_BRANCH else recovery.branch,
+        "manifest_version": recovery.manifest_version,
+        "parent_commit_id": recovery.parent_commit_id,
+    }
+    rows = pa.Table.from_pylist([row], schema=recoveries_schema())
+    append_if_absent(tables, control_table(layout.RECOVERIES), "operation_id", rows, recovery.operation_id)
+
+
+def read_recoveries(tables: Tables) -> list[Recovery]:
+    """Every repair there ever was, oldest first."""
+    try:
+        rows = tables.open(control_table(layout.RECOVERIES)).read()
+    except TableNotFound:
+        return []
+    created = rows.column("created_at").cast("int64").to_pylist()
+    found = [
+        _from_row(row, at) for row, at in zip(rows.drop(["created_at"]).to_pylist(), created, strict=True)
+    ]
+    return sorted(found, key=lambda recovery: (recovery.created_at, recovery.graph_commit_id))
+
+
+def _from_row(row: dict[str, Any], created_at: int) -> Recovery:
+    return Recovery(
+        graph_commit_id=row["graph_commit_id"],
+        recovery_kind=row["recovery_kind"],
+        recovery_for_actor=row["recovery_for_actor"],
+        operation_id=row["operation_id"],
+        sidecar_writer_kind=row["sidecar_writer_kind"],
+        outcomes=tuple(
+            TableOutcome(
+                entry["table_key"],
+                entry["from_version"],
+                entry["to_version"],
+                entry.get("classification", ""),
+            )
+            for entry in json.loads(row["per_table_outcomes_json"])
+        ),
+        created_at=created_at,
+        branch=row.get("manifest_branch") or layout.MAIN_BRANCH,
+        manifest_version=row.get("manifest_version") or 0,
+        parent_commit_id=row.get("parent_commit_id"),
+    )
+
+
+def _outcomes_json(outcomes: Sequence[TableOutcome]) -> str:
+    return json.dumps(
+        [
+            {
+                "table_key": outcome.table_key,
+                "from_version": outcome.from_version,
+                "to_version": outcome.to_version,
+                "classification": outcome.classification,
+            }
+            for outcome in outcomes
+        ],
+        separators=(",", ":"),
+    )

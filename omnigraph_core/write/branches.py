@@ -1,0 +1,146 @@
+"""Branches of a graph: create, list, delete.
+
+A branch is a Lance branch of `__manifest`, with a twin on the commit table. Creating
+one makes the twin first and the manifest branch last; deleting goes the other way. So
+the manifest branch alone decides whether a branch exists, and whatever else of it is
+found without that is a leftover, which the next create of the name clears.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
+from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.manifest.reader import BranchNotFound, manifest_ref
+from omnigraph_core.tables.branches import create_fork, delete_fork, list_forks, read_fork
+from omnigraph_core.tables.durability import sync_fork
+from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.write.door import Door
+
+_SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NAME_LENGTH_MAX = 200
+
+
+class BranchExists(ConflictError):
+    """A live branch has the name."""
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch '{branch}' exists already")
+        self.branch = branch
+
+    def details(self) -> Mapping[str, object]:
+        return {"branch": self.branch}
+
+
+class BranchHasDescendants(RefusedError):
+    """Branches were made from this one, and read data it owns."""
+
+    def __init__(self, branch: str, descendants: list[str]) -> None:
+        super().__init__(
+            f"branch '{branch}' has descendants: {', '.join(descendants)}", hint="delete those first"
+        )
+        self.branch, self.descendants = branch, descendants
+
+    def details(self) -> Mapping[str, object]:
+        return {"branch": self.branch, "descendants": self.descendants}
+
+
+def check_name(name: str) -> str:
+    """The trimmed name, if a branch may have it."""
+    name = name.strip()
+    if name in (layout.MAIN_BRANCH, layout.SCHEMA_LOCK_BRANCH):
+        raise RefusedError(f"the branch name '{name}' is reserved")
+    segments = name.split("/")
+    if len(name) > _NAME_LENGTH_MAX or not all(
+        _SEGMENT.fullmatch(part) and ".." not in part and not part.endswith((".lock", "."))
+        for part in segments
+    ):
+        raise RefusedError(
+            f"'{name}' cannot be a branch name",
+            hint="use letters, digits, '-', '_', '.' and '/', such as review/2026-11; not '..' or '.lock'",
+        )
+    return name
+
+
+def list_branches(door: Door) -> list[str]:
+    """All branches, main among them, sorted; internal ones hidden."""
+    names = [name for name in door.manifest.branches() if name != layout.SCHEMA_LOCK_BRANCH]
+    return sorted([layout.MAIN_BRANCH, *names])
+
+
+def create_branch(door: Door, name: str, source: GraphCommit) -> None:
+    """Make branch `name` start at a commit; touches the manifest and the commit table only."""
+    name = check_name(name)
+    locks = [layout.REFS_LOCK, layout.branch_lock(source.branch), layout.branch_lock(name)]
+    with door.storage.locks.lock_all(locks, doing=f"branch create {name}") as held:
+        source_lock = next(lock for lock in held.locks if lock.name == layout.branch_lock(source.branch))
+        door.sweeper.heal(source.branch, source_lock)
+        _refuse_taken(door, name)
+        commits = commits_ref(source.branch)
+        _remove_leftover(door, commits, name)
+        twin = door.tables.open(commits)
+        create_fork(door.tables, commits, name, twin.version)
+        sync_fork(door.storage, commits, name)
+        faults.hit("branch.twin_created")
+        held.check()
+        manifest = manifest_ref(source.branch)
+        create_fork(door.tables, manifest, name, source.manifest_version)
+        faults.hit("branch.manifest_created")
+        sync_fork(door.storage, manifest, name)
+
+
+def delete_branch(door: Door, name: str) -> None:
+    """Remove a branch: the manifest branch first, which is decisive, the rest as far as possible."""
+    name = name.strip()
+    if name in (layout.MAIN_BRANCH, layout.SCHEMA_LOCK_BRANCH):
+        raise RefusedError(f"branch '{name}' cannot be deleted")
+    locks = [layout.REFS_LOCK, layout.branch_lock(name)]
+    with door.storage.locks.lock_all(locks, doing=f"branch delete {name}") as held:
+        if name not in door.manifest.branches():
+            raise BranchNotFound(name)
+        descendants = [fork.name for fork in door.manifest.branches().values() if fork.parent == name]
+        if descendants:
+            raise BranchHasDescendants(name, sorted(descendants))
+        branch_lock = next(lock for lock in held.locks if lock.name == layout.branch_lock(name))
+        door.sweeper.heal(name, branch_lock)
+        owned = [
+            entry.ref for entry in door.manifest.snapshot(name).tables.values() if entry.table_branch == name
+        ]
+        held.check()
+        delete_fork(door.tables, manifest_ref(layout.MAIN_BRANCH), name)
+        faults.hit("branch.manifest_deleted")
+        for ref in (commits_ref(layout.MAIN_BRANCH), *owned):
+            _remove_quietly(door, ref, name)
+            faults.hit("branch.fork_deleted")
+
+
+def _refuse_taken(door: Door, name: str) -> None:
+    live = door.manifest.branches()
+    if name in live:
+        raise BranchExists(name)
+    for other in live:
+        if other.startswith(name + "/") or name.startswith(other + "/"):
+            raise RefusedError(
+                f"branch '{name}' overlaps with the live branch '{other}'",
+                hint="branch names must not be path prefixes of each other",
+            )
+
+
+def _remove_leftover(door: Door, ref: TableRef, name: str) -> None:
+    """Clear a twin without a manifest branch: a create or delete died half-way."""
+    if read_fork(door.tables, ref, name) is not None:
+        for child in [fork.name for fork in list_forks(door.tables, ref).values() if fork.parent == name]:
+            _remove_leftover(door, ref, child)
+        delete_fork(door.tables, ref, name)
+
+
+def _remove_quietly(door: Door, ref: TableRef, name: str) -> None:
+    """The branch is gone already; what cannot be removed now is a leftover for cleanup."""
+    try:
+        delete_fork(door.tables, ref, name)
+    except OmnigraphError:
+        return

@@ -1,0 +1,208 @@
+"""The door: the one way a graph changes.
+
+Phase A writes the sidecar, phase B commits the tables, phase C publishes and records
+the commit, phase D removes the sidecar. Three barriers make it durable: staged files
+and sidecar before B, table manifests before C, publish and history before D.
+
+Killed before A, a write leaves orphan files. Killed between A and the end of D, it
+leaves the sidecar, and whoever takes the branch's lock next finishes or undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import BusyError, OmnigraphError
+from omnigraph_core.history.commits import commits_ref, record_commit
+from omnigraph_core.history.recoveries import ROLLED_BACK
+from omnigraph_core.ids import new_ulid, now_us
+from omnigraph_core.manifest.publisher import Publisher
+from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.storage import Lock, LockLost
+from omnigraph_core.tables.commit import commit_exact
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.durability import sync_manifests, sync_staged
+from omnigraph_core.tables.log_append import compact_log
+from omnigraph_core.tables.refs import control_table
+from omnigraph_core.tables.staged import discard_files
+from omnigraph_core.write.forks import WritableTable, fork_table, needs_fork
+from omnigraph_core.write.freshness import (
+    SchemaChanged,
+    StalePlan,
+    check_assumptions,
+    check_precondition,
+    check_tables,
+)
+from omnigraph_core.write.plan import WritePlan
+from omnigraph_core.write.recovery import Recoverer
+from omnigraph_core.write.sidecar import Sidecar, describe, encode
+from omnigraph_core.write.sweep import Sweeper
+
+REPLANS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A write that is durable. `warnings` are things that went wrong without consequence."""
+
+    commit_id: str | None
+    snapshot: Snapshot
+    warnings: tuple[str, ...] = ()
+
+
+class ReplansUsedUp(BusyError):
+    """Every time the write was prepared, somebody else was faster."""
+
+
+class Door:
+    """Writes to one graph."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.storage = tables.storage
+        self.manifest = Manifest(tables)
+        self.publisher = Publisher(self.manifest)
+        self.recoverer = Recoverer(tables, self.manifest, self.publisher)
+        self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)
+
+    def write(self, branch: str, build: Callable[[Snapshot], WritePlan | None]) -> Published:
+        """Plan and publish; planned again, from a fresh snapshot, when somebody else was faster.
+
+        `build` returns None when there is nothing to do.
+        """
+        for _ in range(1 + REPLANS_MAX):
+            base = self.base(branch)
+            plan = build(base)
+            if plan is None:
+                return Published(None, base)
+            try:
+                return self.publish(plan)
+            except (StalePlan, SchemaChanged):
+                discard_files(self.storage, plan.staged)
+        raise ReplansUsedUp(
+            f"branch '{branch}': {1 + REPLANS_MAX} times in a row somebody else wrote first",
+            hint="try again",
+        )
+
+    def base(self, branch: str) -> Snapshot:
+        """Where planning starts: pending recoveries done, then one snapshot."""
+        self.sweeper.sweep()
+        return self.manifest.snapshot(branch)
+
+    def open_for_write(self, base: Snapshot, table_key: str) -> WritableTable:
+        """A table to stage on; forked first if the branch has no lineage of its own yet."""
+        entry = base.entry(table_key)
+        if not needs_fork(entry, base.branch):
+            table = self.tables.open(entry.ref, entry.table_version)
+            return WritableTable(table, entry.table_version, None)
+        with self._locked(base.branch, "fork") as lock:
+            self.sweeper.heal(base.branch, lock)
+            return fork_table(self.tables, entry, base, self.manifest.snapshot(base.branch))
+
+    def publish(self, plan: WritePlan) -> Published:
+        """Make the plan true, all of it, or raise and leave everything as it was."""
+        with self._locked(plan.branch, plan.kind.value, plan.operation_id) as lock:
+            self.sweeper.heal(plan.branch, lock)
+            current = self.manifest.snapshot(plan.branch)
+            check_precondition(plan, current)
+            check_assumptions(plan, current)
+            check_tables(self.tables, plan, lock.check)
+            plan = replace(plan, base=current)
+            sidecar = describe(plan, _head(plan, lock.token), new_ulid())
+            sync_staged(self.storage, plan.staged)
+            faults.hit("write.before_a")
+            self._phase_a(sidecar)
+            try:
+                snapshot = self._phases_b_and_c(plan, sidecar, lock)
+            except LockLost:
+                raise
+            except OmnigraphError as error:
+                return self._settle(sidecar, lock, error)
+            warnings = self._phase_d(sidecar)
+            self._compact(plan, lock)
+        return Published(sidecar.head.commit_id, snapshot, warnings)
+
+    def _phase_a(self, sidecar: Sidecar) -> None:
+        faults.hit("recovery.sidecar_write")
+        self.storage.control.create(sidecar.path, encode(sidecar))
+        faults.hit("write.after_a")
+
+    def _phases_b_and_c(self, plan: WritePlan, sidecar: Sidecar, lock: Lock) -> Snapshot:
+        committed: list[Table] = []
+        for table in plan.tables:
+            for staged in table.staged:
+                committed.append(commit_exact(self.tables, staged, lock.check))
+                faults.hit(f"write.table_committed.{len(committed)}")
+        sync_manifests(self.tables, committed)
+        faults.hit("write.after_b")
+        snapshot = self.publisher.publish(sidecar.to_publish(), lock.check)
+        faults.hit("write.published")
+        if plan.makes_commit:
+            record_commit(self.tables, sidecar.head, plan.branch, snapshot.manifest_version)
+        faults.hit("write.after_c")
+        return snapshot
+
+    def _phase_d(self, sidecar: Sidecar) -> tuple[str, ...]:
+        """Failing here must not fail the write: it is durable, and the next one cleans up."""
+        try:
+            faults.hit("recovery.sidecar_delete")
+            self.storage.control.delete(sidecar.path)
+        except OmnigraphError as error:
+            return (f"the write is done, but {sidecar.path} could not be removed: {error}",)
+        faults.hit("write.after_d")
+        return ()
+
+    def _settle(self, sidecar: Sidecar, lock: Lock, error: OmnigraphError) -> Published:
+        """A phase failed while we live: recover at once, so that the caller learns the outcome."""
+        try:
+            recovered = self.recoverer.recover(sidecar, lock)
+        except OmnigraphError as second:
+            error.hint = (
+                f"the outcome is open: {sidecar.path} is kept, and the next write or "
+                f"`omnigraph recovery run` finishes or undoes it ({second})"
+            )
+            raise error from second
+        if recovered.recovery_kind == ROLLED_BACK:
+            error.hint = f"nothing was changed; the rollback is commit {recovered.commit_id}"
+            raise error
+        snapshot = self.manifest.snapshot(sidecar.branch)
+        warning = f"the write was finished by recovery after: {error}"
+        return Published(sidecar.head.commit_id, snapshot, (warning,))
+
+    def _compact(self, plan: WritePlan, lock: Lock) -> None:
+        """Keep our own datasets small; failing to is not this write's problem."""
+        try:
+            self.publisher.compact(plan.branch, plan.operation_id, lock.check)
+            compact_log(self.tables, commits_ref(plan.branch), plan.operation_id)
+            compact_log(self.tables, control_table(layout.COMMIT_ACTORS), plan.operation_id)
+        except OmnigraphError:
+            return
+
+    def _locked(self, branch: str, doing: str, operation_id: str | None = None) -> Lock:
+        name = layout.branch_lock(branch)
+        return self.storage.locks.lock(name, doing=doing, operation_id=operation_id).acquire()
+
+
+def _head(plan: WritePlan, lock_token: int) -> GraphHead:
+    """The head row of this write; for one that makes no commit, the present one with our marks."""
+    parent = plan.base.head
+    if not plan.makes_commit and parent is not None:
+        return replace(parent, operation_id=plan.operation_id, lock_token=lock_token)
+    return GraphHead(
+        commit_id=new_ulid(),
+        parent_commit_id=parent.commit_id if parent else None,
+        merged_parent_commit_id=plan.merged_parent_commit_id,
+        actor_id=plan.actor,
+        created_at=max(now_us(), parent.created_at + 1 if parent else 0),
+        operation_id=plan.operation_id,
+        operation=plan.kind.value.lower(),
+        outcome=OUTCOME_APPLIED,
+        schema_hash=plan.schema_hash,
+        lock_token=lock_token,
+        message=plan.message,
+        details=plan.details,
+    )

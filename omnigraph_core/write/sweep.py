@@ -1,0 +1,90 @@
+"""Finding sidecars of dead writers, and having them recovered.
+
+A sidecar whose branch lock can be taken belongs to a dead process: its writer holds
+that lock from before the file exists until after it is gone. So a sweep tries each
+lock without waiting and leaves live writers alone; it never waits for anybody and
+holds nothing else while it tries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import NotFoundError
+from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.storage import Lock, Storage
+from omnigraph_core.write.recovery import Recovered, Recoverer
+from omnigraph_core.write.sidecar import Sidecar, list_sidecars, read_sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What was recovered, and which operations somebody else is still at work on."""
+
+    recovered: tuple[Recovered, ...]
+    live: tuple[str, ...]
+
+
+class Sweeper:
+    """Sweeps the sidecars of one graph."""
+
+    def __init__(self, storage: Storage, manifest: Manifest, recoverer: Recoverer) -> None:
+        self._storage = storage
+        self._manifest = manifest
+        self._recoverer = recoverer
+
+    def pending(self) -> list[str]:
+        """Operation ids of all sidecars. A listing that fails is loud: it could hide drift."""
+        faults.hit("recovery.sidecar_list")
+        return list_sidecars(self._storage.control)
+
+    def sweep(self) -> SweepReport:
+        """Recover everything that is recoverable now, without waiting. Holds no lock on entry."""
+        recovered: list[Recovered] = []
+        live: list[str] = []
+        for operation_id in self.pending():
+            sidecar = read_sidecar(self._storage.control, operation_id)
+            if sidecar is None:
+                continue
+            lock = self._storage.locks.lock(
+                self._lock_name(sidecar), doing="recovery", operation_id=operation_id
+            )
+            if not lock.try_acquire():
+                live.append(operation_id)
+                continue
+            with lock:
+                recovered += self._recover(operation_id, lock)
+        return SweepReport(tuple(recovered), tuple(live))
+
+    def heal(self, branch: str, lock: Lock) -> list[Recovered]:
+        """Recover the sidecars of one branch, whose lock the caller holds."""
+        recovered: list[Recovered] = []
+        for operation_id in self.pending():
+            sidecar = read_sidecar(self._storage.control, operation_id)
+            if sidecar is not None and self._lock_name(sidecar) == layout.branch_lock(branch):
+                recovered += self._recover(operation_id, lock)
+        return recovered
+
+    def _recover(self, operation_id: str, lock: Lock) -> list[Recovered]:
+        """Read again under the lock: the writer may have finished while we waited for it."""
+        sidecar = read_sidecar(self._storage.control, operation_id)
+        if sidecar is None:
+            return []
+        if self._branch_is_gone(sidecar):
+            if lock.name != layout.branch_lock(layout.MAIN_BRANCH):
+                return []
+            return [self._recoverer.discard(sidecar, lock)]
+        return [self._recoverer.recover(sidecar, lock)]
+
+    def _lock_name(self, sidecar: Sidecar) -> str:
+        """The branch's lock; main's for a branch that is gone, because main records it."""
+        gone = self._branch_is_gone(sidecar)
+        return layout.branch_lock(layout.MAIN_BRANCH if gone else sidecar.branch)
+
+    def _branch_is_gone(self, sidecar: Sidecar) -> bool:
+        """Also when another branch has taken its name: identities differ."""
+        try:
+            return self._manifest.branch_identity(sidecar.branch) != sidecar.branch_identity
+        except NotFoundError:
+            return True
