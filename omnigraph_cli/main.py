@@ -13,7 +13,17 @@ from typer._completion_classes import completion_init
 from typer.exceptions import Abort, TyperException
 
 from omnigraph_cli import exits
-from omnigraph_cli.commands import completion, init, schema, snapshot, version
+from omnigraph_cli.commands import (
+    branch,
+    commit,
+    completion,
+    init,
+    recovery,
+    schema,
+    snapshot,
+    status,
+    version,
+)
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output, ReaderGoneError
 from omnigraph_cli.run import VersionOption
 from omnigraph_core.errors import InternalError, OmnigraphError, UsageError
@@ -37,7 +47,7 @@ def build_app() -> typer.Typer:
     def root(version: VersionOption = False) -> None:
         """A git-like graph store: typed nodes and edges, atomic commits, branches, time travel."""
 
-    for module in (init, snapshot, schema, completion, version):
+    for module in (init, status, snapshot, branch, commit, schema, recovery, completion, version):
         module.register(app)
     return app
 
@@ -103,7 +113,7 @@ def _output(argv: Sequence[str]) -> Output:
     """How to report when the command's own options were never read."""
     before_separator = argv[: argv.index("--")] if "--" in argv else argv
     if "--json" in before_separator:
-        return JsonOutput(quiet=False)
+        return JsonOutput()
     try:
         color = load_settings().color
     except OmnigraphError:

@@ -84,10 +84,7 @@ class HumanOutput:
 
 
 class JsonOutput:
-    """One JSON object on stdout; a failure as one JSON object on stderr."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
+    """One JSON object on stdout; a failure as one JSON object on stderr, and nothing beside it."""
 
     def result(self, content: JsonObject, text: str) -> None:
         write(sys.stdout, json.dumps(content, ensure_ascii=False, indent=2))
@@ -98,8 +95,7 @@ class JsonOutput:
         self.result(content, "")
 
     def remark(self, text: str) -> None:
-        if not self._quiet:
-            write(sys.stderr, text)
+        """Remarks are for people; a machine gets its facts in the object."""
 
     def failure(self, error: OmnigraphError) -> None:
         write(sys.stderr, json.dumps(failure_object(error), ensure_ascii=False))

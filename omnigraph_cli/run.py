@@ -19,6 +19,7 @@ from omnigraph_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph, OpenMode
+    from omnigraph_core.storage import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,12 @@ class Run:
         """`--branch`, else OMNIGRAPH_BRANCH, else the config file, else main."""
         config = self.settings.config
         return option or self.settings.branch or (config.branch if config else None) or layout.MAIN_BRANCH
+
+
+def echo_target(run: Run, what: str, location: Location) -> None:
+    """Say where a command is about to write."""
+    where = "local" if location.is_local else "remote"
+    run.output.remark(f"omnigraph {what} → {location.uri} (direct, {where})")
 
 
 def _print_version(wanted: bool) -> None:
@@ -164,7 +171,7 @@ def _make_run(arguments: dict[str, Any]) -> Run:
         settings = replace(settings, lock_timeout_s=timeout)
     output: Output
     if arguments["json_output"]:
-        output = JsonOutput(quiet=arguments["quiet"])
+        output = JsonOutput()
     else:
         output = HumanOutput(quiet=arguments["quiet"], color=_color(arguments["color"], settings))
     return Run(

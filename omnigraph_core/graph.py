@@ -92,7 +92,7 @@ class Graph:
                 f"there is no graph at {graph.location.uri}", hint="create one with `omnigraph init`"
             )
         if mode is OpenMode.READ_WRITE:
-            graph._prepare_for_writing()
+            graph.prepare_for_writing()
         return graph
 
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
@@ -127,9 +127,9 @@ class Graph:
     def delete_branch(self, name: str) -> None:
         delete_branch(self.door, name)
 
-    def recover(self) -> SweepReport:
-        """Finish or undo what dead writers left; leaves live ones alone."""
-        return self.door.sweeper.sweep()
+    def has_pending(self) -> bool:
+        """Has any write begun and not ended? One listing."""
+        return bool(self.door.sweeper.pending())
 
     def pending(self) -> list[Sidecar]:
         """Writes that have begun and not ended, of live writers and of dead ones."""
@@ -160,11 +160,12 @@ class Graph:
     def internal_schema_version(self) -> int:
         return read_stamp(self._manifest.open(layout.MAIN_BRANCH))
 
-    def _prepare_for_writing(self) -> None:
-        """What a read-write open repairs before anybody may use the graph."""
+    def prepare_for_writing(self) -> SweepReport:
+        """What a read-write open does first: migrate, finish or undo what dead writers left."""
         if self.internal_schema_version() < INTERNAL_SCHEMA_VERSION:
             names = [layout.REFS_LOCK, layout.branch_lock(layout.MAIN_BRANCH)]
             with self._storage.locks.lock_all(names, doing="migrate") as held:
                 migrate(self._tables, self._manifest.open(layout.MAIN_BRANCH), new_ulid(), held.check)
-        self.door.sweeper.sweep()
+        report = self.door.sweeper.sweep()
         restore_schema_files(self._storage.control, self.catalog())
+        return report
