@@ -1,0 +1,365 @@
+"""Recovery beyond the crash matrix: odd sidecars, failing storage calls, audits, live writers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.settings import Settings
+from omnigraph_core.write.freshness import Drift
+from omnigraph_core.write.recovery import HeadBehindManifest
+from omnigraph_core.write.sidecar import SidecarUnreadable
+from tests.conftest import PEOPLE, REPOSITORY, Omnigraph, clean_environment
+from tests.trees import fingerprint
+from tests.writers import check_whole, content, open_graph, rows_for, write_three
+
+SETTINGS = Settings(fsync=False, actor="ann")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+    write_three(graph, "first")
+    return graph
+
+
+def root_of(graph: Graph) -> Path:
+    return graph.location.path
+
+
+def die(graph: Graph, step: str, name: str = "second", branch: str = "main") -> None:
+    """Let another process write and die at a step."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.writers", str(root_of(graph)), branch, name],
+        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -9, done.stderr
+
+
+def sidecar_file(graph: Graph) -> Path:
+    (found,) = (root_of(graph) / layout.RECOVERY_DIR).glob("*.json")
+    return found
+
+
+def edit_sidecar(graph: Graph, **changes: object) -> None:
+    path = sidecar_file(graph)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_clean_open_writes_nothing(graph: Graph) -> None:
+    before = fingerprint(root_of(graph))
+    open_graph(root_of(graph), SETTINGS)
+    assert fingerprint(root_of(graph)) == before
+
+
+def test_a_read_only_open_leaves_a_sidecar_alone(graph: Graph, omnigraph: Omnigraph) -> None:
+    die(graph, "write.after_b")
+    before = fingerprint(root_of(graph))
+    reader = Graph.open(str(root_of(graph)), SETTINGS, OpenMode.READ_ONLY)
+    assert "second" not in content(reader)["node:Person"]
+    for command in (["snapshot"], ["status"], ["recovery", "list"], ["schema", "show"]):
+        assert omnigraph(*command, root_of(graph)).code == 0
+    assert fingerprint(root_of(graph)) == before
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_an_unknown_sidecar_version_is_refused(version: object, graph: Graph, omnigraph: Omnigraph) -> None:
+    die(graph, "write.after_b")
+    edit_sidecar(graph, schema_version=version)
+    before = sidecar_file(graph).read_bytes()
+    with pytest.raises(SidecarUnreadable, match="sidecar version"):
+        open_graph(root_of(graph), SETTINGS)
+    with pytest.raises(SidecarUnreadable):
+        write_three(graph, "third")
+    assert omnigraph("branch", "create", "x", "--store", root_of(graph)).code == 74
+    assert sidecar_file(graph).read_bytes() == before
+    assert omnigraph("snapshot", root_of(graph)).code == 0
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b"null", b'{"schema_version": 1}', b"\xff\xfe"])
+def test_a_corrupt_sidecar_is_refused(garbage: bytes, graph: Graph) -> None:
+    die(graph, "write.after_b")
+    path = sidecar_file(graph)
+    path.write_bytes(garbage)
+    for attempt in (lambda: open_graph(root_of(graph), SETTINGS), lambda: write_three(graph, "third")):
+        with pytest.raises(SidecarUnreadable, match=path.name):
+            attempt()
+    assert path.read_bytes() == garbage
+    assert content(Graph.open(str(root_of(graph)), SETTINGS))["node:Person"] == {"first"}
+
+
+def test_other_files_in_the_recovery_directory_are_ignored(graph: Graph) -> None:
+    folder = root_of(graph) / layout.RECOVERY_DIR
+    folder.mkdir(exist_ok=True)
+    (folder / "README.txt").write_text("hello")
+    write_three(graph, "second")
+    assert graph.recoveries() == []
+
+
+def test_a_head_behind_the_manifest_is_refused_and_the_file_kept(graph: Graph) -> None:
+    die(graph, "write.after_a")
+    entry = graph.snapshot().entry("node:Person")
+    newest = root_of(graph) / entry.metadata.manifest_path
+    newest.rename(newest.with_suffix(".lost"))
+    with pytest.raises(HeadBehindManifest, match="node:Person"):
+        open_graph(root_of(graph), SETTINGS)
+    assert sidecar_file(graph).exists()
+
+
+def test_drift_that_nobody_recorded_stops_a_write(graph: Graph) -> None:
+    import lance
+
+    entry = graph.snapshot().entry("node:Person")
+    path = root_of(graph) / entry.table_path
+    table = graph.door.tables.open(entry.ref)
+    lance.write_dataset(rows_for(table, "foreign"), str(path), mode="append")
+    with pytest.raises(Drift, match="ahead of manifest") as refused:
+        write_three(graph, "second")
+    assert "repair" in str(refused.value.hint)
+    assert content(graph)["node:Person"] == {"first"}
+
+
+def test_drift_that_does_not_match_the_sidecar_is_rolled_back(graph: Graph) -> None:
+    """Somebody else's commit on top of ours: not exactly our transactions, so nothing of it stays."""
+    import lance
+
+    die(graph, "write.after_b")
+    entry = graph.snapshot().entry("node:Person")
+    table = graph.door.tables.open(entry.ref)
+    lance.write_dataset(rows_for(table, "foreign"), str(root_of(graph) / entry.table_path), mode="append")
+    graph = open_graph(root_of(graph), SETTINGS)
+    check_whole(graph)
+    assert content(graph)["node:Person"] == {"first"}
+    (audit,) = graph.recoveries()
+    assert audit.recovery_kind == "RolledBack"
+    classes = {each.table_key: each.classification for each in audit.outcomes}
+    assert classes["node:Person"] == "UnexpectedMultistep"
+    assert classes["node:Company"] == "RolledPastExpected"
+
+
+def test_a_lost_staged_file_is_never_rolled_forward(graph: Graph) -> None:
+    die(graph, "write.after_b")
+    staged = json.loads(sidecar_file(graph).read_text())["tables"][0]["files"][0]["path"]
+    (root_of(graph) / staged).unlink()
+    graph = open_graph(root_of(graph), SETTINGS)
+    check_whole(graph)
+    assert [each.recovery_kind for each in graph.recoveries()] == ["RolledBack"]
+    assert content(graph)["node:Person"] == {"first"}
+
+
+def test_a_stale_sidecar_of_a_finished_write_moves_no_data(graph: Graph) -> None:
+    die(graph, "recovery.sidecar_delete")
+    before = {key: entry.table_version for key, entry in open_snapshot(graph).items()}
+    graph = open_graph(root_of(graph), SETTINGS)
+    assert {key: entry.table_version for key, entry in open_snapshot(graph).items()} == before
+    assert [each.recovery_kind for each in graph.recoveries()] == ["RolledForward"]
+    graph = open_graph(root_of(graph), SETTINGS)
+    assert len(graph.recoveries()) == 1
+    check_whole(graph)
+
+
+def open_snapshot(graph: Graph) -> dict[str, object]:
+    return dict(graph.snapshot().tables)  # type: ignore[arg-type]
+
+
+def test_two_dead_writers_are_judged_one_after_the_other(graph: Graph) -> None:
+    graph.create_branch("dev")
+    die(graph, "write.after_b", "on-main")
+    die(graph, "write.table_committed.1", "on-dev", "dev")
+    graph = open_graph(root_of(graph), SETTINGS)
+    check_whole(graph)
+    assert "on-main" in content(graph)["node:Person"]
+    assert content(graph, "dev")["node:Person"] == {"first"}
+    assert {(each.branch, each.recovery_kind) for each in graph.recoveries()} == {
+        ("main", "RolledForward"),
+        ("dev", "RolledBack"),
+    }
+
+
+def test_a_branch_is_recovered_on_its_own(graph: Graph) -> None:
+    graph.create_branch("dev")
+    write_three(graph, "dev-one", "dev")
+    die(graph, "write.table_committed.2", "dev-two", "dev")
+    main = graph.snapshot()
+    graph = open_graph(root_of(graph), SETTINGS)
+    check_whole(graph)
+    assert graph.snapshot() == main
+    assert content(graph, "dev")["node:Person"] == {"first", "dev-one"}
+
+
+def test_a_sidecar_of_a_deleted_branch_is_discarded_on_main(graph: Graph) -> None:
+    graph.create_branch("dev")
+    die(graph, "write.after_b", "lost", "dev")
+    copy = sidecar_file(graph).read_bytes()
+    name = sidecar_file(graph).name
+    graph = open_graph(root_of(graph), SETTINGS)
+    graph.delete_branch("dev")
+    (root_of(graph) / layout.RECOVERY_DIR / name).write_bytes(copy.replace(b'"decision"', b'"was"'))
+    operation = json.loads(copy)["operation_id"]
+    edit_sidecar(graph, operation_id=operation[:-1] + "X", recovery_commit_id="01ZZZZZZZZZZZZZZZZZZZZZZZZ")
+    sidecar_file(graph).rename(sidecar_file(graph).with_name(operation[:-1] + "X.json"))
+    write_three(graph, "third")
+    check_whole(graph)
+    kinds = [(each.branch, each.recovery_kind) for each in graph.recoveries()]
+    assert kinds == [("dev", "RolledForward"), ("main", "OrphanedBranchDiscarded")]
+    listed = [each for each in graph.log().commits.values() if each.actor_id == "omnigraph:recovery"]
+    assert {each.branch for each in listed} == {"dev", "main"}
+
+
+def test_a_reused_branch_name_is_another_branch(graph: Graph) -> None:
+    graph.create_branch("dev")
+    die(graph, "write.after_b", "lost", "dev")
+    saved = sidecar_file(graph).read_bytes()
+    path = sidecar_file(graph)
+    path.unlink()
+    graph.delete_branch("dev")
+    graph.create_branch("dev")
+    path.write_bytes(saved)
+    graph = open_graph(root_of(graph), SETTINGS)
+    check_whole(graph)
+    assert content(graph, "dev")["node:Person"] == {"first"}
+    assert [each.recovery_kind for each in graph.recoveries()] == ["OrphanedBranchDiscarded"]
+
+
+def test_failing_to_write_the_sidecar_aborts_before_anything_moves(graph: Graph) -> None:
+    before = graph.snapshot()
+    faults.arm("recovery.sidecar_write=error")
+    with pytest.raises(OmnigraphError, match="injected"):
+        write_three(graph, "second")
+    faults.arm("")
+    assert graph.snapshot() == before
+    check_whole(graph)
+    write_three(graph, "third")
+    assert graph.recoveries() == []
+
+
+def test_failing_to_delete_the_sidecar_is_a_warning(graph: Graph) -> None:
+    faults.arm("recovery.sidecar_delete=error")
+    published = write_three(graph, "second")
+    assert "could not be removed" in published.warnings[0]
+    faults.arm("")
+    assert sidecar_file(graph).exists()
+    write_three(graph, "third")
+    check_whole(graph)
+    assert [each.recovery_kind for each in graph.recoveries()] == ["RolledForward"]
+
+
+def test_failing_to_list_sidecars_fails_loudly(graph: Graph) -> None:
+    faults.arm("recovery.sidecar_list=error")
+    with pytest.raises(OmnigraphError, match="injected"):
+        write_three(graph, "second")
+    with pytest.raises(OmnigraphError, match="injected"):
+        open_graph(root_of(graph), Settings(fsync=False, failpoints="recovery.sidecar_list=error"))
+    faults.arm("")
+    write_three(graph, "third")
+    check_whole(graph)
+
+
+def test_a_failing_audit_is_made_up_for_once(graph: Graph) -> None:
+    die(graph, "write.after_b")
+    faults.arm("recovery.commit_recorded=error")
+    with pytest.raises(OmnigraphError, match="injected"):
+        write_three(graph, "third")
+    assert sidecar_file(graph).exists()
+    faults.arm("")
+    write_three(graph, "third")
+    check_whole(graph)
+    assert [each.recovery_kind for each in graph.recoveries()] == ["RolledForward"]
+
+
+@pytest.mark.parametrize("step", ["write.after_b", "write.table_committed.1"])
+def test_the_next_write_of_an_open_handle_heals_first(step: str, graph: Graph) -> None:
+    die(graph, step)
+    write_three(graph, "third")
+    check_whole(graph)
+    assert len(graph.recoveries()) == 1
+
+
+def test_tables_that_were_not_part_of_the_write_stay(graph: Graph) -> None:
+    before = graph.snapshot().entry("edge:WorksAt")
+    die(graph, "write.table_committed.2")
+    graph = open_graph(root_of(graph), SETTINGS)
+    assert graph.snapshot().entry("edge:WorksAt") == before
+
+
+def test_a_live_writer_is_left_alone(graph: Graph, omnigraph: Omnigraph) -> None:
+    """A writer that is only slow keeps its sidecar; listing goes on and says so."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.writers", str(root_of(graph)), "main", "slow"],
+        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=sleep:4000"),
+        cwd=REPOSITORY,
+        stdout=subprocess.DEVNULL,
+    )
+    while not graph.has_pending():
+        assert process.poll() is None
+    report = graph.prepare_for_writing()
+    assert report.recovered == ()
+    assert len(report.live) == 1
+    listed = omnigraph("commit", "list", root_of(graph))
+    assert listed.code == 0
+    assert "pending" in listed.err
+    shown = json.loads(omnigraph("status", root_of(graph), "--json").out)
+    assert (shown["locks"][0]["pid"], shown["locks"][0]["branch"]) == (process.pid, "main")
+    busy = omnigraph("branch", "create", "x", "--store", root_of(graph), "--lock-timeout", "0.1", "--json")
+    assert (busy.code, json.loads(busy.err)["retryable"]) == (8, True)
+    assert process.wait(30) == 0
+    check_whole(graph)
+    assert graph.recoveries() == []
+    assert "slow" in content(graph)["node:Person"]
+
+
+def test_a_failure_in_the_middle_is_settled_at_once(graph: Graph) -> None:
+    """The caller of a failed write learns what became of it, and nothing is left pending."""
+    faults.arm("write.table_committed.2=error")
+    with pytest.raises(OmnigraphError, match="injected") as failure:
+        write_three(graph, "second")
+    assert "nothing was changed" in str(failure.value.hint)
+    faults.arm("")
+    check_whole(graph)
+    assert content(graph)["node:Person"] == {"first"}
+    faults.arm("write.published=error")
+    published = write_three(graph, "third")
+    assert "finished by recovery" in published.warnings[0]
+    faults.arm("")
+    check_whole(graph)
+    assert "third" in content(graph)["node:Person"]
+    assert [each.recovery_kind for each in graph.recoveries()] == ["RolledBack", "RolledForward"]
+
+
+def test_an_outcome_that_cannot_be_settled_says_so(graph: Graph) -> None:
+    faults.arm("manifest.before_publish=error")
+    with pytest.raises(OmnigraphError) as failure:
+        write_three(graph, "second")
+    assert "the outcome is open" in str(failure.value.hint)
+    faults.arm("")
+    assert sidecar_file(graph).exists()
+    write_three(graph, "third")
+    check_whole(graph)
+    assert content(graph)["node:Person"] == {"first", "second", "third"}
+
+
+def test_staged_files_that_vanish_are_noticed_before_the_commit(graph: Graph) -> None:
+    from omnigraph_core.tables.staged import StagedFileMissing
+
+    original = graph.door.publish
+
+    def sabotage(plan: object) -> object:
+        staged = plan.tables[0].staged[0]  # type: ignore[attr-defined]
+        graph.door.storage.control.delete(staged.files[0].path)
+        return original(plan)  # type: ignore[arg-type]
+
+    graph.door.publish = sabotage  # type: ignore[method-assign, assignment]
+    with pytest.raises(StagedFileMissing):
+        write_three(graph, "second")
+    graph.door.publish = original  # type: ignore[method-assign]
+    check_whole(graph)
