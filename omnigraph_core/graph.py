@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
 from omnigraph_core import faults, layout
-from omnigraph_core.catalog.files import Catalog, load_catalog, restore_schema_files, schema_at
+from omnigraph_core.catalog.files import (
+    Catalog,
+    has_schema_files,
+    load_catalog,
+    restore_schema_files,
+    schema_at,
+)
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.history.log import CommitLog, GraphCommit, read_log
+from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
@@ -23,8 +30,9 @@ from omnigraph_core.storage import Location, LockHolder, open_storage, parse_loc
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.branches import create_branch, delete_branch, list_branches
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.genesis import RootState, init_graph, inspect_root, manifest_is_whole
+from omnigraph_core.write.genesis import RootState, forget_init, init_graph, inspect_root, manifest_is_whole
 from omnigraph_core.write.sidecar import Sidecar, read_sidecar
+from omnigraph_core.write.staging import sweep_staging
 from omnigraph_core.write.sweep import SweepReport
 
 
@@ -79,7 +87,7 @@ class Graph:
 
     @classmethod
     def open(cls, place: str, settings: Settings, mode: OpenMode = OpenMode.READ_ONLY) -> Graph:
-        """Open an existing graph; checks that its files describe one graph."""
+        """Open an existing graph. The schema files are checked when the schema is asked for."""
         graph = cls(parse_location(place, settings.working_directory), settings)
         unfinished = inspect_root(graph._storage.control) is RootState.UNFINISHED
         if unfinished and not manifest_is_whole(graph._tables):
@@ -112,7 +120,10 @@ class Graph:
         return read_log(self._tables, self._manifest)
 
     def commit(self, ref: str) -> GraphCommit:
-        """The commit a ref names."""
+        """The commit a ref names. One that starts with a branch looks at that branch alone."""
+        branch = ref.split("~", 1)[0].split("@{", 1)[0]
+        if branch == layout.MAIN_BRANCH or branch in self._manifest.branches():
+            return resolve(read_branch_log(self._tables, self._manifest, branch), ref)
         return resolve(self.log(), ref)
 
     def branches(self) -> list[str]:
@@ -145,8 +156,13 @@ class Graph:
         return self._storage.locks.read_holder(layout.branch_lock(branch))
 
     def catalog(self) -> Catalog:
-        """The accepted schema, after checking that the schema files agree."""
-        return load_catalog(self._storage.control, has_other_branches=bool(self._manifest.branches()))
+        """The accepted schema, after checking that the schema files agree with the published hash."""
+        head = self.head()
+        return load_catalog(
+            self._storage.control,
+            has_other_branches=bool(self._manifest.branches()),
+            published_hash=head.schema_hash if head else None,
+        )
 
     def catalog_of(self, ref: str) -> Catalog:
         """The schema as it was at a ref."""
@@ -158,7 +174,7 @@ class Graph:
         return Catalog(schema, commit.schema_hash, render(schema))
 
     def internal_schema_version(self) -> int:
-        return read_stamp(self._manifest.open(layout.MAIN_BRANCH))
+        return read_stamp(self._manifest.open_for_read(layout.MAIN_BRANCH))
 
     def prepare_for_writing(self) -> SweepReport:
         """What a read-write open does first: migrate, finish or undo what dead writers left."""
@@ -167,5 +183,15 @@ class Graph:
             with self._storage.locks.lock_all(names, doing="migrate") as held:
                 migrate(self._tables, self._manifest.open(layout.MAIN_BRANCH), new_ulid(), held.check)
         report = self.door.sweeper.sweep()
-        restore_schema_files(self._storage.control, self.catalog())
+        sweep_staging(self._storage)
+        if inspect_root(self._storage.control) is RootState.UNFINISHED:
+            self._with_refs_lock(lambda: forget_init(self._storage))
+        catalog = self.catalog()
+        if not has_schema_files(self._storage.control):
+            self._with_refs_lock(lambda: restore_schema_files(self._storage.control, catalog))
         return report
+
+    def _with_refs_lock(self, repair: Callable[[], None]) -> None:
+        """Do a repair that nobody else may be doing at the same time."""
+        with self._storage.locks.lock(layout.REFS_LOCK, doing="repair").acquire():
+            repair()

@@ -12,13 +12,15 @@ import os
 import socket
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph_core import layout
 from omnigraph_core.errors import UsageError
 
 DEFAULT_LOCK_TIMEOUT_S = 30.0
+DEFAULT_LEASE_TTL_S = 10.0
+DEFAULT_REGION = "us-east-1"
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
 
 
@@ -30,6 +32,24 @@ class ConfigFile:
     store: str | None = None
     branch: str | None = None
     actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """How to reach S3; the same for control objects and for Lance.
+
+    Credentials are never part of the `repr`. Without them the provider chain of the
+    S3 clients is asked (web identity, container, instance metadata).
+    """
+
+    region: str = DEFAULT_REGION
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    endpoint: str | None = None
+    force_path_style: bool | None = None
+    allow_http: bool = False
+    lease_ttl_s: float = DEFAULT_LEASE_TTL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,7 @@ class Settings:
     color: str | None = None
     config: ConfigFile | None = None
     working_directory: Path = Path(".")
+    s3: S3Settings = S3Settings()
 
     @property
     def default_actor(self) -> str:
@@ -56,23 +77,63 @@ class Settings:
 def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
     """Read the process's environment and config file, or the ones given by a test."""
     env = os.environ if environment is None else environment
-    directory = Path.cwd() if cwd is None else cwd
+    directory = _working_directory() if cwd is None else cwd
     return Settings(
-        store=env.get("OMNIGRAPH_STORE") or None,
-        branch=env.get("OMNIGRAPH_BRANCH") or None,
-        actor=env.get("OMNIGRAPH_ACTOR") or None,
+        store=_text(env, "OMNIGRAPH_STORE"),
+        branch=_text(env, "OMNIGRAPH_BRANCH"),
+        actor=_text(env, "OMNIGRAPH_ACTOR"),
         lock_timeout_s=_seconds(env, "OMNIGRAPH_LOCK_TIMEOUT", DEFAULT_LOCK_TIMEOUT_S),
         fsync=_switch(env, "OMNIGRAPH_FSYNC", default=True),
         failpoints=env.get("OMNIGRAPH_FAILPOINTS", ""),
         color=_color(env),
         config=_find_config(directory),
         working_directory=directory,
+        s3=_s3(env),
     )
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"the working directory cannot be found: {error.strerror}", hint="cd to a directory that exists"
+        ) from error
+
+
+def _text(env: Mapping[str, str], name: str) -> str | None:
+    """A variable whose value ends up in the graph or in a path: it must be text."""
+    value = env.get(name) or None
+    try:
+        (value or "").encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name}: {value!a} is not UTF-8 text") from error
+    return value
+
+
+def _s3(env: Mapping[str, str]) -> S3Settings:
+    """Judged only when an s3:// graph is opened: a local graph must not fail on `AWS_*`."""
+    path_style = env.get("AWS_S3_FORCE_PATH_STYLE", "").strip()
+    return S3Settings(
+        region=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
+        access_key_id=env.get("AWS_ACCESS_KEY_ID") or None,
+        secret_access_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
+        session_token=env.get("AWS_SESSION_TOKEN") or None,
+        endpoint=env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None,
+        force_path_style=_is_truthy(path_style) if path_style else None,
+        allow_http=_is_truthy(env.get("AWS_ALLOW_HTTP", "")),
+        lease_ttl_s=_seconds(env, "OMNIGRAPH_LEASE_TTL", DEFAULT_LEASE_TTL_S),
+    )
+
+
+def _is_truthy(text: str) -> bool:
+    """Lenient, as the AWS tools are about their own variables; anything else means no."""
+    return text.strip().lower() in ("1", "true", "yes", "on")
 
 
 def _user_name() -> str:
     try:
-        return getpass.getuser()
+        return getpass.getuser().encode("utf-8", "backslashreplace").decode("utf-8")
     except (KeyError, OSError):
         return f"uid{os.getuid()}"
 
@@ -113,7 +174,11 @@ def _color(env: Mapping[str, str]) -> str | None:
 def _find_config(directory: Path) -> ConfigFile | None:
     for folder in (directory, *directory.parents):
         path = folder / layout.CONFIG_FILE
-        if path.is_file():
+        try:
+            found = path.is_file()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be looked for: {error.strerror}") from error
+        if found:
             return _read_config(path)
     return None
 

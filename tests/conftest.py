@@ -14,6 +14,8 @@ import pytest
 from omnigraph_core import faults
 from omnigraph_core.settings import Settings
 
+pytest_plugins = ["tests.s3server"]
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 OMNIGRAPH = Path(sys.executable).with_name("omnigraph")
 

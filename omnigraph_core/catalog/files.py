@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.jsontext import parse_json
 from omnigraph_core.schema import (
+    CompiledSchemaError,
     Schema,
     SourceError,
     compile_schema,
@@ -56,11 +58,11 @@ def write_schema_files(control: ControlStore, source: str, schema: Schema) -> st
     return accepted
 
 
-def load_catalog(control: ControlStore, *, has_other_branches: bool) -> Catalog:
+def load_catalog(control: ControlStore, *, has_other_branches: bool, published_hash: str | None) -> Catalog:
     """Read the schema files and check them against each other; writes nothing.
 
-    With both JSON files lost the source alone decides, unless branches exist whose
-    tables it could not be checked against; `restore_schema_files` then rewrites them.
+    With both JSON files lost the source decides, if it is the schema of the head commit
+    (`published_hash`) and no other branch exists; `restore_schema_files` rewrites them.
     """
     source = _read_text(control, layout.SCHEMA_SOURCE)
     if source is None:
@@ -69,30 +71,32 @@ def load_catalog(control: ControlStore, *, has_other_branches: bool) -> Catalog:
     compiled = _read_text(control, layout.SCHEMA_COMPILED)
     state = _read_text(control, layout.SCHEMA_STATE)
     if compiled is None and state is None and not has_other_branches:
+        if published_hash not in (None, schema_hash(schema)):
+            raise _edited()
         return Catalog(schema, schema_hash(schema), source)
     if compiled is None or state is None:
         missing = layout.SCHEMA_COMPILED if compiled is None else layout.SCHEMA_STATE
         raise SchemaFilesDisagree(f"{missing} is missing", hint="restore it from a backup")
     accepted = _accepted_hash(state)
-    if schema_hash(parse_compiled(compiled)) != accepted:
+    if _stored_hash(compiled) != accepted:
         raise SchemaFilesDisagree(
             f"{layout.SCHEMA_COMPILED} is not the schema recorded in {layout.SCHEMA_STATE}",
             hint="restore both from a backup",
         )
     if schema_hash(schema) != accepted:
-        raise SchemaFilesDisagree(
-            f"current {layout.SCHEMA_SOURCE} no longer matches the accepted compiled schema",
-            hint=f"undo the edit of {layout.SCHEMA_SOURCE}; change a schema with `omnigraph schema apply`",
-        )
+        raise _edited()
     return Catalog(schema, accepted, source)
 
 
-def restore_schema_files(control: ControlStore, catalog: Catalog) -> bool:
-    """Write the JSON files anew if both are lost; True if it did. For read-write opens."""
-    if control.exists(layout.SCHEMA_COMPILED) or control.exists(layout.SCHEMA_STATE):
-        return False
-    write_schema_files(control, catalog.source, catalog.schema)
-    return True
+def has_schema_files(control: ControlStore) -> bool:
+    """Is at least one of the JSON files there?"""
+    return control.exists(layout.SCHEMA_COMPILED) or control.exists(layout.SCHEMA_STATE)
+
+
+def restore_schema_files(control: ControlStore, catalog: Catalog) -> None:
+    """Write the JSON files anew if both are lost; under the refs lock."""
+    if not has_schema_files(control):
+        write_schema_files(control, catalog.source, catalog.schema)
 
 
 def schema_at(control: ControlStore, accepted: str) -> Schema:
@@ -126,9 +130,25 @@ def _compile_source(source: str) -> Schema:
         ) from error
 
 
+def _edited() -> SchemaFilesDisagree:
+    return SchemaFilesDisagree(
+        f"current {layout.SCHEMA_SOURCE} no longer matches the accepted compiled schema",
+        hint=f"undo the edit of {layout.SCHEMA_SOURCE}; change a schema with `omnigraph schema apply`",
+    )
+
+
+def _stored_hash(compiled: str) -> str:
+    try:
+        return schema_hash(parse_compiled(compiled))
+    except CompiledSchemaError as error:
+        raise SchemaFilesDisagree(
+            f"{layout.SCHEMA_COMPILED}: {error}", hint="restore it from a backup"
+        ) from error
+
+
 def _accepted_hash(state: str) -> str:
     try:
-        content = json.loads(state)
+        content = parse_json(state)
         if content["format_version"] != _STATE_FORMAT:
             raise SchemaFilesDisagree(
                 f"{layout.SCHEMA_STATE} has format {content['format_version']}, this OmniGraph knows "
@@ -137,4 +157,6 @@ def _accepted_hash(state: str) -> str:
             )
         return str(content["schema_ir_hash"])
     except (ValueError, KeyError, TypeError) as error:
-        raise SchemaFilesDisagree(f"{layout.SCHEMA_STATE} cannot be read: {error!r}") from error
+        raise SchemaFilesDisagree(
+            f"{layout.SCHEMA_STATE} is not a schema state file", hint="restore it from a backup"
+        ) from error

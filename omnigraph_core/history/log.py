@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
+from omnigraph_core.errors import NotFoundError
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR, Recovery, read_recoveries
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import GraphHead
@@ -72,26 +74,32 @@ def newest_first(commits: Iterable[GraphCommit]) -> list[GraphCommit]:
 def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
     """Read the commit tables of all branches, and the repairs of branches that are gone.
 
+    A branch that is deleted while we read is gone as well.
+    """
+    logs = []
+    for branch in (layout.MAIN_BRANCH, *sorted(manifest.branches())):
+        with suppress(NotFoundError):
+            logs.append(read_branch_log(tables, manifest, branch))
+    commits = {id_: commit for log in reversed(logs) for id_, commit in log.commits.items()}
+    for recovery in read_recoveries(tables):
+        commits.setdefault(recovery.graph_commit_id, _from_recovery(recovery))
+    return CommitLog(commits, {branch: head for log in logs for branch, head in log.heads.items()})
+
+
+def read_branch_log(tables: Tables, manifest: Manifest, branch: str) -> CommitLog:
+    """The commits that one branch descends from (and perhaps more), without looking at others.
+
     A writer that died between its publish and its commit row leaves a head that the
     tables do not know yet; it is taken from the manifest, so history has no hole.
     """
-    snapshots = {
-        branch: manifest.snapshot(branch) for branch in (layout.MAIN_BRANCH, *sorted(manifest.branches()))
-    }
+    snapshot = manifest.snapshot(branch)
     actors = _actors(tables)
-    commits: dict[str, GraphCommit] = {}
-    for branch in snapshots:
-        for row in _rows(tables, layout.COMMITS, branch):
-            commits.setdefault(row["graph_commit_id"], _from_row(row, actors))
-    heads: dict[str, str] = {}
-    for branch, snapshot in snapshots.items():
-        if snapshot.head is None:
-            continue
-        heads[branch] = snapshot.head.commit_id
-        commits.setdefault(snapshot.head.commit_id, _from_head(snapshot.head, snapshot))
-    for recovery in read_recoveries(tables):
-        commits.setdefault(recovery.graph_commit_id, _from_recovery(recovery))
-    return CommitLog(commits, heads)
+    rows = _rows(tables, layout.COMMITS, branch)
+    commits = {row["graph_commit_id"]: _from_row(row, actors) for row in rows}
+    if snapshot.head is None:
+        return CommitLog(commits, {})
+    commits.setdefault(snapshot.head.commit_id, _from_head(snapshot.head, snapshot))
+    return CommitLog(commits, {branch: snapshot.head.commit_id})
 
 
 def _actors(tables: Tables) -> dict[str, str]:

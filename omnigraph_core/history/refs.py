@@ -17,8 +17,10 @@ from omnigraph_core.history.log import CommitLog, GraphCommit
 
 ABBREVIATION_MIN = 8
 
-_ANCESTOR = re.compile(r"(?P<base>.+)~(?P<count>\d*)", re.DOTALL)
-_AT_TIME = re.compile(r"(?P<base>.+)@\{(?P<time>[^{}]*)\}", re.DOTALL)
+# A branch name has at most 200 characters; the rest is for suffixes. It also bounds the digits of `~N`.
+REF_LENGTH_MAX = 1000
+
+_SUFFIX = re.compile(r"(?P<base>.+)(?:~(?P<count>[0-9]*)|@\{(?P<time>[^{}]*)\})", re.DOTALL)
 
 
 class CommitNotFound(NotFoundError):
@@ -27,17 +29,31 @@ class CommitNotFound(NotFoundError):
 
 def resolve(log: CommitLog, ref: str) -> GraphCommit:
     """The commit a ref names."""
-    if match := _AT_TIME.fullmatch(ref):
-        return _at_time(log, resolve(log, match["base"]), ref, match["time"])
-    if match := _ANCESTOR.fullmatch(ref):
-        return _ancestor(log, resolve(log, match["base"]), ref, int(match["count"] or 1))
-    if ref in log.heads:
-        return log.commits[log.heads[ref]]
-    if ref.startswith("tag:"):
-        raise CommitNotFound(f"there is no tag '{ref.removeprefix('tag:')}'")
-    if ref in log.commits:
-        return log.commits[ref]
-    return _abbreviated(log, ref)
+    if len(ref) > REF_LENGTH_MAX:
+        raise UsageError(f"'{ref[:40]}...' is too long for a ref: {len(ref)} characters")
+    suffixes: list[re.Match[str]] = []
+    base = ref
+    while match := _SUFFIX.fullmatch(base):
+        suffixes.append(match)
+        base = match["base"]
+    commit = _named(log, base)
+    for suffix in reversed(suffixes):
+        if suffix["time"] is not None:
+            commit = _at_time(log, commit, suffix.string, suffix["time"])
+        else:
+            commit = _ancestor(log, commit, suffix.string, int(suffix["count"] or 1))
+    return commit
+
+
+def _named(log: CommitLog, name: str) -> GraphCommit:
+    """The commit of a ref without suffixes."""
+    if name in log.heads:
+        return log.commits[log.heads[name]]
+    if name.startswith("tag:"):
+        raise CommitNotFound(f"there is no tag '{name.removeprefix('tag:')}'")
+    if name in log.commits:
+        return log.commits[name]
+    return _abbreviated(log, name)
 
 
 def _abbreviated(log: CommitLog, ref: str) -> GraphCommit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError, InternalError, OmnigraphError, StorageError
@@ -24,6 +25,9 @@ from omnigraph_core.tables.failures import CommitLost, CommitUnknown, HeadMoved
 from omnigraph_core.tables.fence import merge_fenced
 from omnigraph_core.tables.staged import discard_files
 from omnigraph_core.tables.torn import set_aside_torn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Lance itself retries nothing (it would rebase over a conflict); we ask again this often.
 RETRY_BUDGET = 5
@@ -220,7 +224,7 @@ def _is_ours(state: ManifestState, request: Publish) -> bool:
     return state.head == request.head
 
 
-def _checked_rows(request: Publish, state: ManifestState) -> object:
+def _checked_rows(request: Publish, state: ManifestState) -> pa.Table:
     """The rows to merge, after comparing every assumption with the current state."""
     _check_expectations(request, state)
     _refuse_repeated(request)

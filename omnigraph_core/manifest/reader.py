@@ -64,6 +64,13 @@ class Manifest:
         refuse_future_stamp(table)
         return table
 
+    def open_for_read(self, branch: str) -> Table:
+        """HEAD, or the version before it when a power cut tore HEAD."""
+        try:
+            return self.open(branch)
+        except StorageError:
+            return self.open_before_torn(branch)
+
     def open_before_torn(self, branch: str) -> Table:
         """The newest whole version, for whoever failed to read HEAD."""
         ref = manifest_ref(branch)

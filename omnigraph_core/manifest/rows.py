@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import StorageError
+from omnigraph_core.jsontext import parse_json
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ class GraphHead:
     @staticmethod
     def from_json(text: str) -> GraphHead:
         try:
-            return GraphHead(**json.loads(text))
-        except (ValueError, TypeError) as error:
+            known = GraphHead.__slots__
+            return GraphHead(**{key: value for key, value in parse_json(text).items() if key in known})
+        except (ValueError, TypeError, AttributeError) as error:
             raise StorageError(f"__manifest: the graph_head row cannot be read: {error}") from error
 
 
@@ -97,7 +99,7 @@ class VersionMetadata:
         """Lenient about keys: older writers knew fewer, newer ones may know more."""
         known = VersionMetadata.__slots__
         try:
-            content = json.loads(text) if text else {}
+            content = parse_json(text) if text else {}
             fields = {key: value for key, value in content.items() if key in known}
         except (ValueError, AttributeError) as error:
             raise StorageError(f"__manifest: a table_version row cannot be read: {error}") from error

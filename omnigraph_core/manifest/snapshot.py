@@ -114,9 +114,8 @@ class ManifestState:
         )
 
     def current_version(self, table_key: str) -> int:
-        """What a publish compares with: the latest version row or tombstone, 0 if unknown."""
-        row = self.versions.get(table_key)
-        return max(row.version if row else 0, self.tombstones.get(table_key, 0))
+        """What a publish compares with: the version that is visible, 0 if none is."""
+        return self.versions[table_key].version if self.is_live(table_key) else 0
 
     def is_live(self, table_key: str) -> bool:
         row = self.versions.get(table_key)

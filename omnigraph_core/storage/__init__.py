@@ -7,15 +7,15 @@ knows Lance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from omnigraph_core.errors import UsageError
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.control import ControlObject, ControlStore, ObjectChanged, ObjectExists
 from omnigraph_core.storage.flock import LocalLocks
 from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.storage.location import Location, parse_location
 from omnigraph_core.storage.locks import HeldLocks, Lock, LockHolder, LockLost, Locks, LockTimeout
+from omnigraph_core.storage.s3_options import StorageOptions, check_settings, lance_options
 from omnigraph_core.storage.sync import Syncer, SyncReport
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "ObjectChanged",
     "ObjectExists",
     "Storage",
+    "StorageOptions",
     "SyncReport",
     "Syncer",
     "open_storage",
@@ -40,18 +41,35 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Everything a graph needs of the place it lives in."""
+    """Everything a graph needs of the place it lives in.
+
+    `lance_options` are the `storage_options` for every Lance call on this location;
+    None on a local disk. They hold the credentials and show none in their `repr`.
+    """
 
     location: Location
     control: ControlStore
     locks: Locks
     syncer: Syncer
+    lance_options: StorageOptions | None = field(default=None, repr=False)
+
+    def probe(self) -> None:
+        """Raise a clear `StorageError` within 15 s if the place cannot be reached or listed.
+
+        Every use of `control` and `locks` does this by itself, once. Call it before
+        Lance is the first to touch an S3 location: Lance would retry a dead endpoint
+        for a minute and then say little. Does nothing on a local disk.
+        """
+        self.control.probe()
 
 
 def open_storage(location: Location, settings: Settings) -> Storage:
-    """The storage of a location. Opens and creates nothing yet."""
+    """The storage of a location. Opens and creates nothing yet, and sends no request.
+
+    Settings that can never work on S3 are refused here, with `UsageError`.
+    """
     if not location.is_local:
-        raise UsageError(f"{location.uri}: s3:// is not supported yet")
+        return _open_s3(location, settings)
     syncer = Syncer(settings.fsync)
     return Storage(
         location=location,
@@ -60,4 +78,26 @@ def open_storage(location: Location, settings: Settings) -> Storage:
             location.path, syncer, actor=settings.default_actor, timeout_s=settings.lock_timeout_s
         ),
         syncer=syncer,
+    )
+
+
+def _open_s3(location: Location, settings: Settings) -> Storage:
+    """The S3 client is only loaded here: local graphs never pay for it."""
+    from omnigraph_core.storage.lease import S3Locks
+    from omnigraph_core.storage.s3 import S3ControlStore, lease_patience
+
+    check_settings(location, settings.s3)
+    ttl_s = settings.s3.lease_ttl_s
+    return Storage(
+        location=location,
+        control=S3ControlStore(location, settings.s3),
+        locks=S3Locks(
+            S3ControlStore(location, settings.s3, lease_patience(ttl_s)),
+            actor=settings.default_actor,
+            timeout_s=settings.lock_timeout_s,
+            ttl_s=ttl_s,
+        ),
+        # What S3 has confirmed is durable.
+        syncer=Syncer(enabled=False),
+        lance_options=lance_options(location, settings.s3),
     )

@@ -76,6 +76,9 @@ class InvalidObjectPath(StorageError):
 class ControlStore(Protocol):
     """Whole objects by path; paths are relative to the graph root (see `layout`)."""
 
+    def probe(self) -> None:
+        """Raise a `StorageError` soon if the place cannot be reached; asks once, then does nothing."""
+
     def get(self, path: str) -> ControlObject | None:
         """The object, or None when there is none."""
 

@@ -1,4 +1,4 @@
-"""The one place where an `OSError` becomes a typed error.
+"""The one place where an `OSError` becomes a typed error (for S3 see `s3_failures`).
 
 Above `storage/` nobody sees an `OSError` of ours: what a person can act on (a full
 disk, a missing permission) has its own type and hint, the rest keeps the system's
@@ -22,7 +22,7 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
 class StorageFailure(StorageError):
-    """A system call on `path` failed with the error named by `errno_name`."""
+    """A system call or request on `path` failed with the error named by `errno_name`."""
 
     def __init__(self, message: str, *, path: str, errno_name: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -39,6 +39,14 @@ class NoSpaceLeft(StorageFailure):
 
 class AccessDenied(StorageFailure):
     """The file system is read-only, or its permissions keep us out."""
+
+
+class NoSuchBucket(StorageFailure):
+    """The S3 bucket does not exist, or not there."""
+
+
+class Unreachable(StorageFailure):
+    """The server cannot be reached, is silent or has troubles; what was sent may still land."""
 
 
 class SyncFailed(StorageFailure):

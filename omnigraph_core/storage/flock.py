@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import os
-import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,15 +33,16 @@ from typing import Self
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import now_us
-from omnigraph_core.storage.control import checked_path
 from omnigraph_core.storage.failures import ABSENT, translated
 from omnigraph_core.storage.locks import (
+    Claim,
     HeldLocks,
     LockHolder,
     LockLost,
     LockRecord,
     LockTimeout,
     decode_record,
+    file_stem,
     in_lock_order,
     take_all,
     wait_until,
@@ -51,8 +50,6 @@ from omnigraph_core.storage.locks import (
 from omnigraph_core.storage.sync import Syncer
 
 _RECORD_BYTES_MAX = 16_384
-_TEXT_CHARACTERS_MAX = 120
-_NAME_BYTES_MAX = 240
 
 
 class LocalLocks:
@@ -110,34 +107,13 @@ class LocalLocks:
                 os.close(descriptor)
         return None
 
+    def forget(self, name: str) -> None:
+        file = self._file(name)
+        with translated("remove", file):
+            file.unlink(missing_ok=True)
+
     def _file(self, name: str) -> Path:
-        """Long branch names are cut and told apart by a hash; file names end at 255 bytes."""
-        if "/" in checked_path(name):
-            raise InternalError(f"a lock's name cannot hold a slash: {name!r}")
-        if len(name.encode("utf-8")) > _NAME_BYTES_MAX:
-            digest = hashlib.sha256(name.encode("utf-8")).hexdigest()
-            name = name.encode("utf-8")[:100].decode("utf-8", "ignore") + "~" + digest
-        return self._folder / f"{name}.lock"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a lock tells the others about its holder, once it is held."""
-
-    actor: str
-    doing: str
-    operation_id: str | None
-
-    def holder(self) -> LockHolder:
-        """Texts are cut so that the record stays within one disk sector or two."""
-        return LockHolder(
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            actor=self.actor[:_TEXT_CHARACTERS_MAX],
-            doing=self.doing[:_TEXT_CHARACTERS_MAX],
-            operation_id=self.operation_id,
-            since_us=now_us(),
-        )
+        return self._folder / f"{file_stem(name)}.lock"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,10 @@ from omnigraph_core.storage.control import checked_path
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Lance reads these as parts of a URI (it decodes `%20`, and cuts at `#` and `?`), the S3
+# client as they are; a graph must not be in two places.
+_AMBIGUOUS_IN_S3 = re.compile(r"[%#?\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,9 @@ def _check_text(text: str) -> None:
 
 def _local(text: str, cwd: Path) -> Location:
     absolute = os.path.abspath(os.path.join(cwd, text))
+    _check_text(absolute)
+    if _CONTROL_CHARACTER.search(absolute):
+        raise UsageError(f"{absolute!a}: a graph's location cannot hold control characters")
     # POSIX lets exactly two leading slashes mean something else; for us they never do.
     return Location("file", "/" + absolute.lstrip("/"))
 
@@ -107,4 +114,6 @@ def _s3(text: str, rest: str) -> Location:
     prefix = prefix.rstrip("/")
     if prefix and any(part in ("", ".", "..") for part in prefix.split("/")):
         raise UsageError(f"{text}: an s3:// prefix cannot hold empty, '.' or '..' parts")
+    if _AMBIGUOUS_IN_S3.search(prefix):
+        raise UsageError(f"{text!r}: an s3:// prefix cannot hold '%', '#', '?', '\\' or control characters")
     return Location("s3", f"{bucket}/{prefix}" if prefix else bucket)

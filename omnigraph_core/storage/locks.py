@@ -12,8 +12,11 @@ takes them through `take_all`, so two processes never wait for each other.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import random
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,10 +25,14 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from omnigraph_core import layout
-from omnigraph_core.errors import BusyError, StorageError
+from omnigraph_core.errors import BusyError, InternalError, StorageError
+from omnigraph_core.ids import now_us
+from omnigraph_core.storage.control import checked_path
 
 _POLL_FIRST_S = 0.001
 _POLL_MAX_S = 0.05
+_TEXT_CHARACTERS_MAX = 120
+_NAME_BYTES_MAX = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,26 @@ class LockHolder:
 
     def as_json(self) -> Mapping[str, object]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a lock tells the others about its holder, once it is held."""
+
+    actor: str
+    doing: str
+    operation_id: str | None
+
+    def holder(self) -> LockHolder:
+        """Texts are cut so that the record stays within one disk sector or two."""
+        return LockHolder(
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            actor=self.actor[:_TEXT_CHARACTERS_MAX],
+            doing=self.doing[:_TEXT_CHARACTERS_MAX],
+            operation_id=self.operation_id,
+            since_us=now_us(),
+        )
 
 
 class LockTimeout(BusyError):
@@ -158,6 +185,9 @@ class Locks(Protocol):
     def read_holder(self, name: str) -> LockHolder | None:
         """Who holds the lock now, None when it is free. Creates nothing."""
 
+    def forget(self, name: str) -> None:
+        """Remove the trace of a lock that nobody will ever take again; its token is lost with it."""
+
 
 def in_lock_order(names: Iterable[str]) -> list[str]:
     """The distinct names in the one order in which locks may be taken."""
@@ -178,20 +208,39 @@ def take_all(locks: Sequence[Lock], timeout_s: float) -> HeldLocks:
     return HeldLocks(tuple(taken))
 
 
-def wait_until(attempt: Callable[[], bool], timeout_s: float) -> bool:
+def file_stem(name: str) -> str:
+    """A lock's name as the name of a file or key, without an ending.
+
+    Long branch names are cut and told apart by a hash; file names end at 255 bytes.
+    """
+    if "/" in checked_path(name):
+        raise InternalError(f"a lock's name cannot hold a slash: {name!r}")
+    encoded = name.encode("utf-8")
+    if len(encoded) <= _NAME_BYTES_MAX:
+        return name
+    return encoded[:100].decode("utf-8", "ignore") + "~" + hashlib.sha256(encoded).hexdigest()
+
+
+def wait_until(
+    attempt: Callable[[], bool],
+    timeout_s: float,
+    *,
+    pause_first_s: float = _POLL_FIRST_S,
+    pause_max_s: float = _POLL_MAX_S,
+) -> bool:
     """Call `attempt` until it is true or the time is over; at least once.
 
-    The pauses grow from 1 ms to 50 ms and are shuffled, so that many waiters do not
+    The pauses double up to the maximum and are shuffled, so that many waiters do not
     march in step.
     """
     deadline = time.monotonic() + timeout_s
-    pause = _POLL_FIRST_S
+    pause = pause_first_s
     while not attempt():
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             return False
         time.sleep(min(remaining, pause * random.uniform(0.5, 1.0)))
-        pause = min(pause * 2, _POLL_MAX_S)
+        pause = min(pause * 2, pause_max_s)
     return True
 
 

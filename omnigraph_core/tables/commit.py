@@ -23,11 +23,7 @@ from omnigraph_core.tables.failures import (
     is_contention,
     storage_error,
 )
-from omnigraph_core.tables.staged import StagedWrite, StageKind
-
-OPERATION_PROPERTY = "omnigraph:operation"
-KIND_PROPERTY = "omnigraph:kind"
-UNDOES_PROPERTY = "omnigraph:undoes"
+from omnigraph_core.tables.staged import OPERATION_PROPERTY, StagedWrite, StageKind, prepare
 
 Guard = Callable[[], None]
 
@@ -36,17 +32,12 @@ def unguarded() -> None:
     """The guard of a writer that holds no lock: only for datasets nobody else can see."""
 
 
-def operation_properties(operation_id: str, **more: str) -> dict[str, str]:
-    """What every transaction of ours carries, so that it can be recognised afterwards."""
-    return {OPERATION_PROPERTY: operation_id, **more}
-
-
 def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
     """Commit `staged` as version `read_version + 1`.
 
     `guard` raises when the lock is not held any more; it is asked last, right before
     the commit. Raises HeadMoved, CommitLost (nothing landed), ForeignCommit (landed,
-    but not where planned) or CommitUnknown.
+    but not where planned), CommitUnknown, or a StorageError that means it did not land.
     """
     from lance import LanceDataset
 
@@ -88,6 +79,11 @@ def _settle(tables: Tables, staged: StagedWrite, error: Exception) -> Table:
         raise CommitUnknown(
             f"cannot tell whether the commit to table '{staged.ref.key}' landed: {error}"
         ) from second
+    if version is None and not tables.storage.location.is_local:
+        # A request that timed out may still land; only whoever occupies the version knows.
+        raise CommitUnknown(
+            f"the commit to table '{staged.ref.key}' has not landed, but still may: {error}"
+        ) from error
     if version is None:
         raise storage_error(staged.ref, "committing to", error) from error
     return _prove(tables.open(staged.ref, version), staged)
@@ -113,16 +109,7 @@ def stage_restore(head: Table, version: int, operation_id: str, undoes: str) -> 
     seen an append buries it silently. Every transaction based before it is refused by
     Lance from then on, which is what keeps a paused writer out.
     """
-    from lance.dataset import LanceOperation, Transaction
+    from lance.dataset import LanceOperation
 
-    properties = operation_properties(operation_id, **{UNDOES_PROPERTY: undoes, KIND_PROPERTY: "restore"})
-    transaction = Transaction(
-        head.version, LanceOperation.Restore(version), transaction_properties=properties
-    )
-    return StagedWrite(
-        ref=head.ref,
-        kind=StageKind.RESTORE,
-        read_version=head.version,
-        operation_id=operation_id,
-        transaction=transaction,
-    )
+    operation = LanceOperation.Restore(version)
+    return prepare(head.ref, StageKind.RESTORE, head.version, operation, operation_id, undoes=undoes)

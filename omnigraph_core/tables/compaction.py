@@ -15,12 +15,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT, data_files
 from omnigraph_core.tables.indexes import IndexSpec, build_segments, index_write, list_indexes
-from omnigraph_core.tables.staged import StagedWrite, StageKind
+from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
 
 
 def stage_compaction(
@@ -58,21 +57,14 @@ def _rewritten_groups(table: Table) -> list[Any]:
 def _rewrite(
     storage: Storage, table: Table, groups: Sequence[Any], read_version: int, operation_id: str
 ) -> StagedWrite:
-    from lance.dataset import LanceOperation, Transaction
+    from lance.dataset import LanceOperation
 
-    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.COMPACTION.value})
     operation = LanceOperation.Rewrite(
         [LanceOperation.RewriteGroup(group.original_fragments, group.new_fragments) for group in groups], []
     )
     new = [fragment for group in groups for fragment in group.new_fragments]
-    return StagedWrite(
-        ref=table.ref,
-        kind=StageKind.COMPACTION,
-        read_version=read_version,
-        operation_id=operation_id,
-        transaction=Transaction(read_version, operation, transaction_properties=properties),
-        files=tuple(data_files(storage, table.ref, new)),
-    )
+    files = data_files(storage, table.ref, new, table.schema)
+    return prepare(table.ref, StageKind.COMPACTION, read_version, operation, operation_id, files)
 
 
 @contextmanager

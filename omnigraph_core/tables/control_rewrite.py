@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.fragments import data_files, write_rows
-from omnigraph_core.tables.staged import StagedWrite, StageKind
+from omnigraph_core.tables.fragments import data_files, keep_row_ids, write_rows
+from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
 
 # Merging costs 9-14 ms at 16 fragments and 120 at a thousand; rewriting 16 costs about 20.
 FRAGMENTS_MAX = 16
@@ -41,27 +40,12 @@ def stage_control_rewrite(
     storage: Storage, table: Table, fragment_ids: list[int], operation_id: str
 ) -> StagedWrite:
     """Stage one version in which `fragment_ids` are one fragment; readers see the same rows."""
-    from lance.dataset import LanceOperation, Transaction
-    from lance.fragment import RowIdSequence
+    from lance.dataset import LanceOperation
 
     rows = table.read(with_row_id=True, fragment_ids=fragment_ids)
-    row_ids = rows.column("_rowid").to_pylist()
     new = list(write_rows(table, rows.drop_columns(["_rowid"])).operation.fragments)
-    for fragment in new:
-        mine, row_ids = row_ids[: fragment.physical_rows], row_ids[fragment.physical_rows :]
-        fragment.row_id_meta = RowIdSequence(mine).to_inline_metadata()
+    keep_row_ids(new, rows.column("_rowid"))
     old = [table.lance.get_fragment(fragment_id).metadata for fragment_id in fragment_ids]
-    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.COMPACTION.value})
-    transaction = Transaction(
-        table.version,
-        LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, new)], []),
-        transaction_properties=properties,
-    )
-    return StagedWrite(
-        ref=table.ref,
-        kind=StageKind.COMPACTION,
-        read_version=table.version,
-        operation_id=operation_id,
-        transaction=transaction,
-        files=tuple(data_files(storage, table.ref, new)),
-    )
+    operation = LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, new)], [])
+    files = data_files(storage, table.ref, new, rows.schema)
+    return prepare(table.ref, StageKind.COMPACTION, table.version, operation, operation_id, files)

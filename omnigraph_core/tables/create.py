@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import ConflictError
-from omnigraph_core.tables.commit import operation_properties
 from omnigraph_core.tables.dataset import FILE_FORMAT, Table, Tables
 from omnigraph_core.tables.failures import LANCE_RAISES, is_missing, storage_error
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.staged import operation_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +35,22 @@ def create_table(
 
     if tables.exists(ref):
         raise TableExists(f"table '{ref.key}' already exists at {tables.uri(ref)}")
-    uri = tables.uri(ref)
+    uri, options = tables.uri(ref), tables.storage.lance_options
     data = schema.empty_table() if rows is None else rows
     try:
         transaction = write_fragments(
-            data, uri, schema=schema, mode="create", return_transaction=True, data_storage_version=FILE_FORMAT
+            data,
+            uri,
+            schema=schema,
+            mode="create",
+            return_transaction=True,
+            data_storage_version=FILE_FORMAT,
+            storage_options=options,
         )
         transaction.transaction_properties = operation_properties(operation_id)
-        dataset = lance.LanceDataset.commit(uri, transaction, max_retries=0, enable_stable_row_ids=True)
+        dataset = lance.LanceDataset.commit(
+            uri, transaction, max_retries=0, enable_stable_row_ids=True, storage_options=options
+        )
     except LANCE_RAISES as error:
         # Losing a race of two creators shows as a missing version 0.
         if is_missing(error) and tables.exists(ref):

@@ -13,6 +13,7 @@ from omnigraph_core.tables.failures import (
     VersionNotFound,
     is_missing,
     lance_failures,
+    panics_as_failures,
     storage_error,
 )
 from omnigraph_core.tables.refs import TableRef
@@ -40,11 +41,17 @@ class Tables:
         """The table at `version`, or at HEAD."""
         import lance
 
+        # Lance would retry an unreachable store for minutes; the probe has a deadline.
+        self.storage.probe()
         if self._session is None:
             self._session = lance.Session()
         uri = self.uri(ref)
         try:
-            return Table(ref, lance.dataset(uri, version=version, session=self._session))
+            with panics_as_failures(ref, "opening"):
+                dataset = lance.dataset(
+                    uri, version=version, session=self._session, storage_options=self.storage.lance_options
+                )
+            return Table(ref, dataset)
         except LANCE_RAISES as error:
             if not is_missing(error):
                 raise storage_error(ref, "opening", error) from error

@@ -52,7 +52,7 @@ def sync_version(tables: Tables, table: Table, base: Table | None) -> None:
     """Sync everything `table` added on top of `base` (everything it has, if None), one barrier."""
     known = {} if base is None else own_files(base)
     files = [path for path in own_files(table) if path not in known]
-    if has_blobs(table):
+    if has_blobs(table.schema):
         files += [side for path in files for side in side_files(tables.storage, path)]
     sync_files(tables.storage, [*files, manifest_path(table.ref, table.version)])
 

@@ -6,6 +6,7 @@ only the text tells them apart. All reading of that text happens here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -70,6 +71,9 @@ class VersionNotFound(NotFoundError):
 # What a call into Lance can raise (beside pyarrow's own, most of which are among these).
 LANCE_RAISES = (OSError, ValueError, RuntimeError)
 
+_S3_CODE = re.compile(r"<Code>(\w+)</Code>")
+_RUST_POSITION = re.compile(r", \S+\.rs:\d+")
+
 _CONTENTION = ("Too many concurrent writers", "Commit conflict", "Incompatible transaction", "Retryable")
 
 
@@ -86,13 +90,30 @@ def is_missing(error: BaseException) -> bool:
     return "not found" in text or "no such file" in text or "does not exist" in text
 
 
+def is_panic(error: BaseException) -> bool:
+    """A panic of Lance's Rust code, on damaged files for example. It is not even an Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def panics_as_failures(ref: TableRef, doing: str) -> Iterator[None]:
+    """Turn a panic inside into a storage error; everything else passes."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise storage_error(ref, doing, error) from error
+
+
 @contextmanager
 def lance_failures(ref: TableRef, doing: str) -> Iterator[None]:
     """Turn whatever Lance raises inside into a typed storage error that names the table."""
     import pyarrow as pa
 
     try:
-        yield
+        with panics_as_failures(ref, doing):
+            yield
     except (*LANCE_RAISES, pa.ArrowException) as error:
         raise storage_error(ref, doing, error) from error
 
@@ -112,5 +133,11 @@ def storage_error(ref: TableRef, doing: str, error: BaseException) -> StorageErr
 
 
 def _short(text: str) -> str:
-    """Lance's messages end in a Rust source position; a user has no use for it."""
-    return text.split(", /home/", 1)[0].split("\n", 1)[0].strip()
+    """Without the Rust source position at the end, and without the body of an S3 answer.
+
+    The body of a refused signature may quote credentials; its code says enough.
+    """
+    head, body, rest = text.partition("<?xml")
+    code = _S3_CODE.search(rest) if body else None
+    first = _RUST_POSITION.split(head.split("\n", 1)[0], maxsplit=1)[0].strip()
+    return f"{first} {code[1]}" if code else first

@@ -72,21 +72,44 @@ def write_rows(
         )
 
 
-def data_files(storage: Storage, ref: TableRef, fragments: Iterable[Any]) -> list[StagedFile]:
+def keep_row_ids(fragments: Iterable[Any], row_ids: pa.ChunkedArray) -> None:
+    """Give the leading rows of new fragments the ids of the rows they replace.
+
+    A fragment may take ids for its first rows only; Lance hands out fresh ones for
+    the rest at commit.
+    """
+    from lance.fragment import RowIdSequence
+
+    kept = row_ids.to_numpy()
+    for fragment in fragments:
+        if not len(kept):
+            return
+        mine, kept = kept[: fragment.physical_rows], kept[fragment.physical_rows :]
+        fragment.row_id_meta = RowIdSequence(mine.tolist()).to_inline_metadata()
+
+
+def data_files(
+    storage: Storage, ref: TableRef, fragments: Iterable[Any], schema: pa.Schema
+) -> list[StagedFile]:
     """The data files of new fragments, with the side files that hold their large blobs."""
     files: list[StagedFile] = []
+    blobs = has_blobs(schema)
     for fragment in fragments:
         for data_file in fragment.files:
             path = f"{ref.directory}/data/{data_file.path}"
             files.append(_sized(storage, path, data_file.file_size_bytes))
-            files.extend(_sized(storage, side, None) for side in side_files(storage, path))
+            sides = side_files(storage, path) if blobs else []
+            files.extend(_sized(storage, side, None) for side in sides)
     return files
 
 
-def has_blobs(table: Table) -> bool:
+def has_blobs(schema: pa.Schema) -> bool:
     """Is there a column whose large values live in side files?"""
-    types = [field.type for field in table.schema]
-    return any(getattr(type_, "extension_name", None) == BLOB_EXTENSION for type_ in types)
+    return any(
+        getattr(field.type, "extension_name", None) == BLOB_EXTENSION
+        or (field.metadata or {}).get(b"ARROW:extension:name") == BLOB_EXTENSION.encode()
+        for field in schema
+    )
 
 
 def side_files(storage: Storage, data_file: str) -> list[str]:

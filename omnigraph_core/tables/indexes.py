@@ -13,10 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
-from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind
+from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, prepare
 
 
 class IndexKind(StrEnum):
@@ -97,7 +96,7 @@ def stage_indexes(
     of the same name), extended to fragments they do not cover yet, or dropped.
     """
     existing = list_indexes(table)
-    new = [_segment(storage, table, spec, list(table.fragment_rows())) for spec in build]
+    new = build_segments(storage, table, build)
     for spec in extend:
         missing = uncovered_fragments(table, existing.get(spec.name))
         if missing:
@@ -111,22 +110,11 @@ def index_write(
     table: Table, new: Sequence[Any], removed: Sequence[Any], read_version: int, operation_id: str
 ) -> StagedWrite:
     """The transaction that attaches and detaches segments, based on `read_version`."""
-    from lance.dataset import LanceOperation, Transaction
+    from lance.dataset import LanceOperation
 
     current = [replace(segment, dataset_version=read_version) for segment in new]
-    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.INDEX.value})
-    return StagedWrite(
-        ref=table.ref,
-        kind=StageKind.INDEX,
-        read_version=read_version,
-        operation_id=operation_id,
-        transaction=Transaction(
-            read_version,
-            LanceOperation.CreateIndex(current, list(removed)),
-            transaction_properties=properties,
-        ),
-        files=tuple(_files(table, new)),
-    )
+    operation = LanceOperation.CreateIndex(current, list(removed))
+    return prepare(table.ref, StageKind.INDEX, read_version, operation, operation_id, _files(table, new))
 
 
 def build_segments(storage: Storage, table: Table, specs: Iterable[IndexSpec]) -> list[Any]:

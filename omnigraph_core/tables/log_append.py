@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph_core.tables.commit import operation_properties
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.create import TableExists, create_table
 from omnigraph_core.tables.dataset import Table, Tables
@@ -18,6 +17,7 @@ from omnigraph_core.tables.failures import LANCE_RAISES, TableNotFound, storage_
 from omnigraph_core.tables.fragments import write_rows
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.staged import operation_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.staged import StagedWrite, StageKind
+from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
 
 
 def schema_metadata(table: Table) -> dict[str, str]:
@@ -26,7 +25,7 @@ def stage_metadata(
     field: tuple[str, Mapping[str, str]] | None = None,
 ) -> StagedWrite:
     """Set the given keys in one version; keys not given stay."""
-    from lance.dataset import LanceOperation, Transaction
+    from lance.dataset import LanceOperation
 
     def update(values: Mapping[str, str] | None) -> LanceOperation.UpdateMap | None:
         return None if values is None else LanceOperation.UpdateMap(dict(values))
@@ -40,11 +39,4 @@ def stage_metadata(
         schema_metadata_updates=update(schema),
         field_metadata_updates=field_updates,
     )
-    properties = operation_properties(operation_id, **{KIND_PROPERTY: StageKind.METADATA.value})
-    return StagedWrite(
-        ref=table.ref,
-        kind=StageKind.METADATA,
-        read_version=table.version,
-        operation_id=operation_id,
-        transaction=Transaction(table.version, operation, transaction_properties=properties),
-    )
+    return prepare(table.ref, StageKind.METADATA, table.version, operation, operation_id)

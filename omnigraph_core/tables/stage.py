@@ -8,17 +8,24 @@ than Lance's merge_insert, and the set of rows is exactly the one that was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph_core.errors import InternalError
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.commit import KIND_PROPERTY, operation_properties
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
-from omnigraph_core.tables.fragments import conform, data_files, deletion_files, refuse_nulls, write_rows
+from omnigraph_core.tables.fragments import (
+    conform,
+    data_files,
+    deletion_files,
+    keep_row_ids,
+    refuse_nulls,
+    write_rows,
+)
 from omnigraph_core.tables.keys import KEY, KeyConflict, find_keys, in_filter, refuse_duplicates
-from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind
+from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +35,7 @@ def stage_append(storage: Storage, table: Table, rows: pa.Table, operation_id: s
     """Add rows whose keys the caller has proven to be new."""
     rows = conform(rows, table.schema, table.ref)
     refuse_duplicates(rows.column(KEY), table.ref)
-    transaction = write_rows(table, rows)
-    files = data_files(storage, table.ref, transaction.operation.fragments)
-    return _staged(table, StageKind.APPEND, transaction, operation_id, files, inserted=rows.num_rows)
+    return _appended(storage, table, rows, StageKind.APPEND, operation_id)
 
 
 def stage_insert(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
@@ -40,9 +45,7 @@ def stage_insert(storage: Storage, table: Table, rows: pa.Table, operation_id: s
     if existing.num_rows:
         raise KeyConflict(table.ref.key, existing.column(KEY)[0].as_py())
     refuse_duplicates(rows.column(KEY), table.ref)
-    transaction = write_rows(table, rows)
-    files = data_files(storage, table.ref, transaction.operation.fragments)
-    return _staged(table, StageKind.INSERT, transaction, operation_id, files, inserted=rows.num_rows)
+    return _appended(storage, table, rows, StageKind.INSERT, operation_id)
 
 
 def stage_overwrite(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
@@ -50,21 +53,23 @@ def stage_overwrite(storage: Storage, table: Table, rows: pa.Table, operation_id
 
     The columns are those of `rows`: this is also how a schema change rewrites a table.
     """
-    required = {KEY} | {field.name for field in rows.schema if not field.nullable}
-    refuse_nulls(rows, [name for name in rows.column_names if name in required], table.ref)
-    if KEY in rows.column_names:
-        refuse_duplicates(rows.column(KEY), table.ref)
-    transaction = write_rows(table, rows, mode="overwrite")
-    files = data_files(storage, table.ref, transaction.operation.fragments)
-    removed = table.count_rows()
-    return _staged(
-        table,
+    if KEY not in rows.column_names:
+        raise InternalError(f"table '{table.ref.key}' must keep its column '{KEY}'")
+    position = rows.schema.get_field_index(KEY)
+    schema = rows.schema.set(position, rows.schema.field(KEY).with_nullable(False))
+    refuse_nulls(rows, [field.name for field in schema if not field.nullable], table.ref)
+    rows = rows.cast(schema)
+    refuse_duplicates(rows.column(KEY), table.ref)
+    operation = write_rows(table, rows, mode="overwrite").operation
+    return prepare(
+        table.ref,
         StageKind.OVERWRITE,
-        transaction,
+        table.version,
+        operation,
         operation_id,
-        files,
+        data_files(storage, table.ref, operation.fragments, rows.schema),
         inserted=rows.num_rows,
-        deleted=removed,
+        deleted=table.count_rows(),
     )
 
 
@@ -75,19 +80,22 @@ def stage_upsert(storage: Storage, table: Table, rows: pa.Table, operation_id: s
 
     rows = conform(rows, table.schema, table.ref)
     refuse_duplicates(rows.column(KEY), table.ref)
-    existing = find_keys(table, rows.column(KEY))
+    # In row-id order, a run of neighbours is stored as a range, not id by id.
+    existing = find_keys(table, rows.column(KEY)).sort_by("_rowid")
     rewritten = rows.take(pc.index_in(existing.column(KEY), value_set=rows.column(KEY).combine_chunks()))
     is_new = pc.invert(pc.is_in(rows.column(KEY), value_set=existing.column(KEY).combine_chunks()))
     new = rows.filter(is_new)
     marked = _mark_deleted(table, existing.column("_rowaddr"))
     fragments = list(write_rows(table, pa.concat_tables([rewritten, new])).operation.fragments)
-    _keep_row_ids(fragments, existing.column("_rowid"))
-    files = data_files(storage, table.ref, fragments) + deletion_files(storage, table.ref, marked.updated)
-    transaction = _update_transaction(table, marked, fragments)
-    return _staged(
-        table,
+    keep_row_ids(fragments, existing.column("_rowid"))
+    operation = _update_operation(table, marked, fragments)
+    files = data_files(storage, table.ref, fragments, rows.schema)
+    files += deletion_files(storage, table.ref, marked.updated)
+    return prepare(
+        table.ref,
         StageKind.UPSERT,
-        transaction,
+        table.version,
+        operation,
         operation_id,
         files,
         inserted=new.num_rows,
@@ -104,7 +112,7 @@ def stage_delete(
     ids: pa.ChunkedArray | None = None,
 ) -> StagedWrite:
     """Delete the rows that match `where`, or those with the given ids; exactly these, as of now."""
-    from lance.dataset import LanceOperation, Transaction
+    from lance.dataset import LanceOperation
 
     if (where is None) == (ids is None):
         raise TypeError("stage_delete takes either a predicate or ids")
@@ -115,9 +123,18 @@ def stage_delete(
         addresses = table.read([], where, with_row_address=True).column("_rowaddr")
     marked = _mark_deleted(table, addresses)
     operation = LanceOperation.Delete(marked.updated, marked.removed_ids, str(where))
-    transaction = Transaction(table.version, operation)
     files = deletion_files(storage, table.ref, marked.updated)
-    return _staged(table, StageKind.DELETE, transaction, operation_id, files, deleted=len(addresses))
+    return prepare(
+        table.ref, StageKind.DELETE, table.version, operation, operation_id, files, deleted=len(addresses)
+    )
+
+
+def _appended(
+    storage: Storage, table: Table, rows: pa.Table, kind: StageKind, operation_id: str
+) -> StagedWrite:
+    operation = write_rows(table, rows).operation
+    files = data_files(storage, table.ref, operation.fragments, rows.schema)
+    return prepare(table.ref, kind, table.version, operation, operation_id, files, inserted=rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,58 +164,14 @@ def _mark_deleted(table: Table, addresses: pa.ChunkedArray) -> _Marked:
     return _Marked(updated, removed)
 
 
-def _keep_row_ids(fragments: Sequence[Any], row_ids: pa.ChunkedArray) -> None:
-    """Give the leading rows of new fragments the ids of the rows they replace.
+def _update_operation(table: Table, marked: _Marked, fragments: Sequence[Any]) -> Any:
+    from lance.dataset import LanceOperation
 
-    A fragment may take ids for its first rows only; Lance hands out fresh ones for
-    the rest at commit.
-    """
-    from lance.fragment import RowIdSequence
-
-    kept = row_ids.to_numpy()
-    for fragment in fragments:
-        if not len(kept):
-            return
-        mine, kept = kept[: fragment.physical_rows], kept[fragment.physical_rows :]
-        fragment.row_id_meta = RowIdSequence(mine.tolist()).to_inline_metadata()
-
-
-def _update_transaction(table: Table, marked: _Marked, fragments: Sequence[Any]) -> Any:
-    from lance.dataset import LanceOperation, Transaction
-
-    return Transaction(
-        table.version,
-        LanceOperation.Update(
-            removed_fragment_ids=marked.removed_ids,
-            updated_fragments=marked.updated,
-            new_fragments=list(fragments),
-            fields_modified=[],
-            fields_for_preserving_frag_bitmap=table.field_ids,
-            update_mode="rewrite_rows",
-        ),
-    )
-
-
-def _staged(
-    table: Table,
-    kind: StageKind,
-    transaction: Any,
-    operation_id: str,
-    files: Iterable[StagedFile],
-    *,
-    inserted: int = 0,
-    updated: int = 0,
-    deleted: int = 0,
-) -> StagedWrite:
-    transaction.transaction_properties = operation_properties(operation_id, **{KIND_PROPERTY: kind.value})
-    return StagedWrite(
-        ref=table.ref,
-        kind=kind,
-        read_version=table.version,
-        operation_id=operation_id,
-        transaction=transaction,
-        files=tuple(files),
-        rows_inserted=inserted,
-        rows_updated=updated,
-        rows_deleted=deleted,
+    return LanceOperation.Update(
+        removed_fragment_ids=marked.removed_ids,
+        updated_fragments=marked.updated,
+        new_fragments=list(fragments),
+        fields_modified=[],
+        fields_for_preserving_frag_bitmap=table.field_ids,
+        update_mode="rewrite_rows",
     )

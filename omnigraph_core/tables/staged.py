@@ -11,6 +11,10 @@ from omnigraph_core.errors import StorageError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.refs import TableRef
 
+OPERATION_PROPERTY = "omnigraph:operation"
+KIND_PROPERTY = "omnigraph:kind"
+UNDOES_PROPERTY = "omnigraph:undoes"
+
 
 class StageKind(StrEnum):
     APPEND = "append"
@@ -53,6 +57,43 @@ class StagedWrite:
     @property
     def transaction_uuid(self) -> str:
         return str(self.transaction.uuid)
+
+
+def prepare(
+    ref: TableRef,
+    kind: StageKind,
+    read_version: int,
+    operation: Any,
+    operation_id: str,
+    files: Iterable[StagedFile] = (),
+    *,
+    undoes: str | None = None,
+    inserted: int = 0,
+    updated: int = 0,
+    deleted: int = 0,
+) -> StagedWrite:
+    """A staged write of a Lance operation, marked so that it can be recognised afterwards."""
+    from lance.dataset import Transaction
+
+    properties = operation_properties(operation_id, **{KIND_PROPERTY: kind.value})
+    if undoes is not None:
+        properties[UNDOES_PROPERTY] = undoes
+    return StagedWrite(
+        ref=ref,
+        kind=kind,
+        read_version=read_version,
+        operation_id=operation_id,
+        transaction=Transaction(read_version, operation, transaction_properties=properties),
+        files=tuple(files),
+        rows_inserted=inserted,
+        rows_updated=updated,
+        rows_deleted=deleted,
+    )
+
+
+def operation_properties(operation_id: str, **more: str) -> dict[str, str]:
+    """What every transaction of ours carries."""
+    return {OPERATION_PROPERTY: operation_id, **more}
 
 
 class StagedFileMissing(StorageError):

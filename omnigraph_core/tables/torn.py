@@ -12,7 +12,7 @@ On object storage a PUT is whole or absent, so only local files are ever torn.
 
 from __future__ import annotations
 
-from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.errors import StorageError
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import manifest_path, own_files, version_of
@@ -55,13 +55,15 @@ def set_aside_torn(tables: Tables, ref: TableRef, published: int, guard: Guard) 
 
 
 def is_torn(tables: Tables, ref: TableRef, version: int) -> bool:
-    """Is the manifest short, or one of the files it added missing or short?"""
+    """Is the manifest short, or one of the files it added missing or short?
+
+    Only proof counts. A version that cannot be opened for any other reason (no file
+    descriptors, no permission, bytes that rotted) is not torn: taking it for that would
+    throw an acknowledged commit away.
+    """
     if _manifest_is_torn(tables, ref, version):
         return True
-    try:
-        table = tables.open(ref, version)
-    except OmnigraphError:
-        return True
+    table = tables.open(ref, version)
     return any(_is_short(tables, path, size) for path, size in own_files(table).items())
 
 

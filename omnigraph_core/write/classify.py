@@ -11,9 +11,10 @@ from enum import StrEnum
 
 from omnigraph_core.manifest.snapshot import ManifestState
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.commit import UNDOES_PROPERTY, Guard, transaction_properties
+from omnigraph_core.tables.commit import Guard, transaction_properties
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.staged import UNDOES_PROPERTY
 from omnigraph_core.tables.torn import set_aside_torn
 from omnigraph_core.write.sidecar import Sidecar, SidecarTable
 

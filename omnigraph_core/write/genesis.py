@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from pathlib import Path
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import write_schema_files
 from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
 from omnigraph_core.history.commits import create_commit_tables
 from omnigraph_core.ids import new_ulid, now_us
+from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.create import GENESIS_VERSION, create_manifest
 from omnigraph_core.manifest.publisher import Registration, Update
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead, VersionMetadata
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.schema import EdgeType, NodeType, Schema
 from omnigraph_core.schema.compiled import schema_hash
-from omnigraph_core.storage import ControlStore, Storage
+from omnigraph_core.storage import ControlStore, Lock, Storage
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path, sync_version
 from omnigraph_core.tables.refs import TableRef, control_table
+from omnigraph_core.tables.torn import is_torn, versions_on_disk
 
 INIT_KIND = "Init"
 
@@ -76,24 +78,45 @@ def init_graph(
     message: str | None,
     progress: Progress,
 ) -> GraphHead:
-    """Make the graph. On any failure the place is as it was before."""
+    """Make the graph. On a failure before it exists, the place is as it was before."""
     _refuse_taken(storage, inspect_root(storage.control))
     operation_id = new_ulid()
-    with (
-        _root_undone_on_failure(storage),
-        storage.locks.lock(layout.REFS_LOCK, doing="init", operation_id=operation_id).acquire() as lock,
-    ):
+    lock = storage.locks.lock(layout.REFS_LOCK, doing="init", operation_id=operation_id)
+    with _made_directories_undone_on_failure(storage), lock.acquire():
         _settle_unfinished(storage, tables)
         head = _genesis_head(operation_id, schema, actor, message, lock.token)
         try:
             _write_record(storage.control, operation_id, actor)
             _create_everything(storage, tables, source, schema, head, lock.check, progress)
         except BaseException:
-            with contextlib.suppress(OmnigraphError, OSError):
-                _clear(storage.control)
+            _undo(storage, tables, lock)
             raise
-        storage.control.delete(layout.staging_record(operation_id))
+        forget_init(storage)
     return head
+
+
+def forget_init(storage: Storage) -> None:
+    """Remove the record of an init that has made its graph; synced, so that it stays removed."""
+    for name in _init_records(storage.control):
+        storage.control.delete(f"{layout.STAGING_DIR}/{name}")
+        if storage.location.is_local:
+            storage.syncer.barrier(dirs=[storage.location.path / layout.STAGING_DIR])
+
+
+def _undo(storage: Storage, tables: Tables, lock: Lock) -> None:
+    """Remove what a failed init made, unless it is a graph by now, or perhaps another's.
+
+    From the second manifest version on others may be using it. Without the lock,
+    another init may have cleared our leftovers and made a graph in this place.
+    """
+    with contextlib.suppress(OmnigraphError, OSError):
+        if manifest_is_whole(tables):
+            return
+        lock.check()
+        _clear(storage.control)
+        if storage.location.is_local:
+            # Still under the lock: a rival that waits for it finds the file gone and starts anew.
+            shutil.rmtree(storage.location.path / layout.LOCKS_DIR, ignore_errors=True)
 
 
 def _create_everything(
@@ -106,8 +129,9 @@ def _create_everything(
     progress: Progress,
 ) -> None:
     faults.hit("init.recorded")
-    updates = _create_tables(tables, list(schema.types()), head, progress)
+    updates = _create_tables(tables, list(schema.types()), head, guard, progress)
     faults.hit("init.tables_created")
+    guard()
     write_schema_files(storage.control, source, schema)
     create_commit_tables(tables, head, GENESIS_VERSION)
     faults.hit("init.files_written")
@@ -124,7 +148,11 @@ def _create_everything(
 
 
 def _create_tables(
-    tables: Tables, types: Sequence[NodeType | EdgeType], head: GraphHead, progress: Progress
+    tables: Tables,
+    types: Sequence[NodeType | EdgeType],
+    head: GraphHead,
+    guard: Guard,
+    progress: Progress,
 ) -> list[Update]:
     from omnigraph_core.schema.arrow import table_schema
 
@@ -132,6 +160,7 @@ def _create_tables(
     for done, entity in enumerate(types, 1):
         key = layout.table_key(entity.kind, entity.name)
         ref = TableRef(key, _path_of(key))
+        guard()
         table = create_table(tables, ref, table_schema(entity), head.operation_id)
         metadata = VersionMetadata(
             manifest_path=manifest_path(ref, table.version),
@@ -179,22 +208,26 @@ def _refuse_taken(storage: Storage, state: RootState) -> None:
 
 def _settle_unfinished(storage: Storage, tables: Tables) -> None:
     """Under the lock: clear an init that died, or acknowledge one that had only its record left."""
-    control = storage.control
-    if inspect_root(control) is RootState.UNFINISHED:
+    if inspect_root(storage.control) is RootState.UNFINISHED:
         if manifest_is_whole(tables):
-            for record in _init_records(control):
-                control.delete(f"{layout.STAGING_DIR}/{record}")
+            forget_init(storage)
         else:
-            _clear(control)
-    _refuse_taken(storage, inspect_root(control))
+            _clear(storage.control)
+    _refuse_taken(storage, inspect_root(storage.control))
 
 
 def manifest_is_whole(tables: Tables) -> bool:
-    """Did an init get as far as making the graph exist?"""
-    try:
-        return tables.open(control_table(layout.MANIFEST)).version >= GENESIS_VERSION
-    except OmnigraphError:
-        return False
+    """Did an init get as far as making the graph exist?
+
+    A graph that was ever published to exists, whatever became of its newest version.
+    A doubt (a file that cannot be read) is an error, never a no: a no may be followed by
+    clearing the place.
+    """
+    ref = control_table(layout.MANIFEST)
+    newest = next(iter(versions_on_disk(tables, ref)), 0)
+    if newest != GENESIS_VERSION:
+        return newest > GENESIS_VERSION
+    return not is_torn(tables, ref, GENESIS_VERSION)
 
 
 def _init_records(control: ControlStore) -> list[str]:
@@ -203,7 +236,7 @@ def _init_records(control: ControlStore) -> list[str]:
     for name in control.list(layout.STAGING_DIR):
         record = control.get(f"{layout.STAGING_DIR}/{name}")
         with contextlib.suppress(ValueError, AttributeError):
-            if record is not None and json.loads(record.data).get("kind") == INIT_KIND:
+            if record is not None and parse_json(record.data).get("kind") == INIT_KIND:
                 found.append(name)
     return found
 
@@ -231,27 +264,17 @@ def _clear(control: ControlStore) -> None:
 
 
 @contextlib.contextmanager
-def _root_undone_on_failure(storage: Storage) -> Iterator[None]:
-    """Remove the directories this init had to create, when it fails; others may not be empty."""
+def _made_directories_undone_on_failure(storage: Storage) -> Iterator[None]:
+    """Remove the directories this init had to create, when it fails and they are empty again."""
     if not storage.location.is_local:
         yield
         return
     root = storage.location.path
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]
-    had_locks = (root / layout.LOCKS_DIR).exists()
     try:
         yield
     except BaseException:
-        if not had_locks and inspect_root(storage.control) is RootState.EMPTY:
-            _remove_quietly([root / layout.LOCKS_DIR], missing)
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise
-
-
-def _remove_quietly(trees: Sequence[Path], empty_folders: Sequence[Path]) -> None:
-    import shutil
-
-    for tree in trees:
-        shutil.rmtree(tree, ignore_errors=True)
-    for folder in empty_folders:
-        with contextlib.suppress(OSError):
-            folder.rmdir()

@@ -16,6 +16,7 @@ from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
 from omnigraph_core.history.recoveries import TableOutcome
 from omnigraph_core.ids import now_us
+from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.publisher import Publish, Registration, Tombstone, Update
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.storage import ControlStore
@@ -101,7 +102,7 @@ class Sidecar:
             for table in self.tables
         ]
         expected = {table.table_key: table.published_version for table in self.tables}
-        expected |= {tombstone.table_key: tombstone.version - 1 for tombstone in self.tombstones}
+        expected |= {entry.table_key: entry.version - 1 for entry in self.tombstones}
         expected |= {entry.table_key: 0 for entry in self.registrations}
         return Publish(
             branch=self.branch,
@@ -175,7 +176,7 @@ def encode(sidecar: Sidecar) -> bytes:
 def decode(path: str, data: bytes) -> Sidecar:
     """Read a sidecar back; anything unexpected is refused loudly, and the file left alone."""
     try:
-        content = json.loads(data)
+        content = parse_json(data)
         if content["schema_version"] != SIDECAR_VERSION:
             raise SidecarUnreadable(
                 f"{path} has sidecar version {content['schema_version']}, this OmniGraph knows "

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnigraph_core import faults
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import Storage, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
+from tests.contract.graphs import LINEAGES
 
 
-@pytest.fixture(params=["local"])
+@pytest.fixture(params=["local", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The text a user would give for a graph root that is empty."""
-    assert request.param == "local"
-    return str(tmp_path / "g")
+    if request.param == "local":
+        return str(tmp_path / "g")
+    fresh_location: Callable[[], str] = request.getfixturevalue("s3_location")
+    return fresh_location()
 
 
 @pytest.fixture
-def storage(place: str, tmp_path: Path) -> Storage:
-    return open_storage(parse_location(place, tmp_path), Settings(fsync=False))
+def environment(place: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The variables with which a process finds the place."""
+    found = {"OMNIGRAPH_FSYNC": "off"}
+    if place.startswith("s3://"):
+        found |= request.getfixturevalue("s3_environment")
+    return found
+
+
+@pytest.fixture
+def storage(place: str, tmp_path: Path, environment: dict[str, str]) -> Storage:
+    settings = load_settings(environment, tmp_path) if place.startswith("s3://") else Settings(fsync=False)
+    return open_storage(parse_location(place, tmp_path), settings)
 
 
 @pytest.fixture
@@ -34,3 +48,41 @@ def tables(storage: Storage) -> Tables:
 def _no_failpoints() -> Iterator[None]:
     yield
     faults.arm("")
+
+
+# ---- which variants run on S3 ----
+
+ONCE_ON_S3 = "once_on_s3"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{ONCE_ON_S3}: of all variants of the test, one runs on S3")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take out the S3 variants that add nothing to their local twins and a sister on S3.
+
+    A test that runs on several lineages runs on S3 on the deepest of them, which has
+    all the others below it. One marked `once_on_s3` is about rows more than about
+    where they are.
+    """
+    lasting: dict[tuple[str, object], pytest.Item] = {}
+    for item in items:
+        if (twins := _twins_on_s3(item)) is not None:
+            lasting[twins] = item
+    items[:] = [item for item in items if (twins := _twins_on_s3(item)) is None or lasting[twins] is item]
+
+
+def _twins_on_s3(item: pytest.Item) -> tuple[str, object] | None:
+    """What the S3 variants have in common of which only the last one runs; None for any other test."""
+    parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    if parameters.get("place") != "s3" or Path(__file__).parent not in item.path.parents:
+        return None
+    test = item.nodeid.partition("[")[0]
+    if item.get_closest_marker(ONCE_ON_S3):
+        return test, None
+    varied = {name for name, value in parameters.items() if isinstance(value, str) and value in LINEAGES}
+    if not varied:
+        return None
+    return test, tuple(sorted((name, id(value)) for name, value in parameters.items() if name not in varied))

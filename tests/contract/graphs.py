@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 
+import obstore
 import pyarrow as pa
+import pytest
 
 from omnigraph_core import layout
 from omnigraph_core.manifest.create import create_manifest
@@ -18,6 +20,7 @@ from omnigraph_core.manifest.publisher import Publish, Registration, Update
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead, VersionMetadata
 from omnigraph_core.storage import Storage
+from omnigraph_core.storage.s3 import S3ControlStore
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import commit_exact, unguarded
 from omnigraph_core.tables.create import create_table
@@ -34,6 +37,9 @@ MAIN, BRANCH, BRANCH_OF_BRANCH = "main", "branch", "branch-of-branch"
 LINEAGES = (MAIN, BRANCH, BRANCH_OF_BRANCH)
 
 People = dict[str, int | None]
+
+only_local = pytest.mark.parametrize("place", ["local"], indirect=True)
+"""For a test that is about a disk of our own; its docstring says why."""
 
 _numbers = count(1)
 
@@ -87,7 +93,10 @@ def people_table(tables: Tables, lineage: str = MAIN) -> Table:
 
 
 def file_tree(storage: Storage) -> dict[str, str]:
-    """Every file below the root, by relative path, with a digest of its bytes."""
+    """Every file or object below the root, by relative path, with a digest of its bytes."""
+    if isinstance(storage.control, S3ControlStore):
+        pages = obstore.list(storage.control._store)
+        return {entry["path"]: f"{entry['e_tag']}" for page in pages for entry in page}
     root = storage.location.path
     return {
         path.relative_to(root).as_posix(): hashlib.blake2b(path.read_bytes()).hexdigest()
@@ -98,6 +107,9 @@ def file_tree(storage: Storage) -> dict[str, str]:
 
 def write_raw(storage: Storage, path: str, data: bytes) -> None:
     """Put bytes where Lance keeps its files, as a crash or a broken disk would."""
+    if not storage.location.is_local:
+        storage.control.put(path, data)
+        return
     target = storage.location.path / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import (
     ControlStore,
     Location,
@@ -20,20 +20,44 @@ from omnigraph_core.storage import (
     parse_location,
 )
 from omnigraph_core.storage.control import InvalidObjectPath
+from tests.conftest import clean_environment
+from tests.s3server import S3Server
 
 THREADS = 8
 PROCESSES = 4
 
 
-@pytest.fixture(params=["local"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
-    assert request.param == "local"
-    return parse_location("graph", tmp_path)
+@pytest.fixture(params=["local", "s3"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def store(location: Location) -> ControlStore:
-    return open_storage(location, Settings()).control
+def rounds(kind: str) -> int:
+    """Rivals for one key cost a second a round on SeaweedFS, whoever wins."""
+    return 10 if kind == "local" else 2
+
+
+@pytest.fixture
+def environment(kind: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """What leads to the place; syncing stays on, because its cost is part of the races."""
+    if kind == "local":
+        return {}
+    server: S3Server = request.getfixturevalue("s3_server")
+    return server.environment
+
+
+@pytest.fixture
+def location(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Location:
+    if kind == "local":
+        return parse_location("graph", tmp_path)
+    server: S3Server = request.getfixturevalue("s3_server")
+    return parse_location(server.new_location(), tmp_path)
+
+
+@pytest.fixture
+def store(location: Location, environment: dict[str, str]) -> ControlStore:
+    return open_storage(location, load_settings(environment)).control
 
 
 def test_what_was_created_is_read_back_with_its_e_tag(store: ControlStore) -> None:
@@ -127,6 +151,7 @@ def test_delete_is_idempotent(store: ControlStore) -> None:
     store.create("d/a", b"x")
     store.delete("d/a")
     assert store.get("d/a") is None
+    assert store.list("d") == []
     store.delete("d/a")
     store.delete("no/such/folder/a")
     store.create("d/a", b"y")
@@ -162,17 +187,17 @@ def test_a_path_out_of_the_graph_is_refused(store: ControlStore, path: str) -> N
         store.put(path, b"x")
 
 
-def test_of_racing_creators_one_wins(store: ControlStore) -> None:
-    for round_number in range(10):
+def test_of_racing_creators_one_wins(store: ControlStore, rounds: int) -> None:
+    for round_number in range(rounds):
         path = f"race/{round_number}"
         won = _race(lambda me, path=path: bool(store.create(path, b"by %d" % me)), ObjectExists)
         assert len(won) == 1
         assert _data(store, path) == b"by %d" % won[0]
 
 
-def test_of_racing_replacers_with_one_e_tag_one_wins(store: ControlStore) -> None:
+def test_of_racing_replacers_with_one_e_tag_one_wins(store: ControlStore, rounds: int) -> None:
     e_tag = store.create("race", b"start")
-    for round_number in range(10):
+    for round_number in range(rounds):
         body = b"round %d by " % round_number
         won = _race(
             lambda me, body=body, e_tag=e_tag: bool(store.replace("race", body + b"%d" % me, e_tag)),
@@ -213,20 +238,26 @@ for n in range(60):
 """
 
 
-def test_processes_racing_to_create_have_one_winner_each(location: Location, store: ControlStore) -> None:
-    won = _race_processes(location, CREATE_RACE)
+def test_processes_racing_to_create_have_one_winner_each(
+    location: Location, environment: dict[str, str], store: ControlStore
+) -> None:
+    won = _race_processes(location, environment, CREATE_RACE)
     for n in range(30):
         winners = [me for me, rounds in won.items() if n in rounds]
         assert [_data(store, f"race/{n}").decode()] == winners
 
 
-def test_processes_counting_with_replace_lose_no_count(location: Location, store: ControlStore) -> None:
+def test_processes_counting_with_replace_lose_no_count(
+    location: Location, environment: dict[str, str], store: ControlStore
+) -> None:
     store.create("count", b"0 start")
-    _race_processes(location, COUNT_RACE)
+    _race_processes(location, environment, COUNT_RACE)
     assert _data(store, "count").split()[0] == b"%d" % (25 * PROCESSES)
 
 
-def test_readers_never_see_half_an_object(location: Location, store: ControlStore) -> None:
+def test_readers_never_see_half_an_object(
+    location: Location, environment: dict[str, str], store: ControlStore
+) -> None:
     store.create("text", b"0" * 5000)
     seen: set[bytes] = set()
     done = threading.Event()
@@ -238,7 +269,7 @@ def test_readers_never_see_half_an_object(location: Location, store: ControlStor
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        _race_processes(location, WRITE_RACE)
+        _race_processes(location, environment, WRITE_RACE)
     finally:
         done.set()
         reader.join()
@@ -280,22 +311,23 @@ def _race(attempt: Callable[[int], bool], loses_with: type[Exception]) -> list[i
 _PROLOGUE = """
 import json, sys
 from pathlib import Path
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import ObjectChanged, ObjectExists, open_storage, parse_location
 uri, me = sys.argv[1:]
-store = open_storage(parse_location(uri, Path("/")), Settings()).control
+store = open_storage(parse_location(uri, Path("/")), load_settings()).control
 won = []
 print("ready", flush=True)
 sys.stdin.readline()
 """
 
 
-def _race_processes(location: Location, script: str) -> dict[str, list[int]]:
+def _race_processes(location: Location, environment: dict[str, str], script: str) -> dict[str, list[int]]:
     """Run the script in several processes that start together; return `won` of each."""
     text = _PROLOGUE + script + "\nprint(*won)\n"
     processes = {
         str(me): subprocess.Popen(
             [sys.executable, "-c", text, location.uri, str(me)],
+            env=clean_environment(OMNIGRAPH_FSYNC="on", **environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

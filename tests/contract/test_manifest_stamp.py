@@ -42,6 +42,7 @@ from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import CommitLost
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA, merge_fenced
 from omnigraph_core.tables.metadata import field_metadata, stage_metadata
+from tests.conftest import clean_environment
 from tests.contract.graphs import commit, file_tree, head, new_manifest, on_branch, operation, update
 
 A = "node:A"
@@ -64,6 +65,7 @@ def old_manifest(tables: Tables, stamp: int) -> Manifest:
         tables.uri(manifest_ref("main")),
         enable_stable_row_ids=True,
         data_storage_version="2.2",
+        storage_options=tables.storage.lance_options,
     )
     for name in ("dev", *LEGACY_RUNS):
         dataset.create_branch(name)
@@ -155,12 +157,12 @@ def test_a_publish_migrates_first(stamp: int, branch: str, tables: Tables) -> No
 
 @old_stamp
 @pytest.mark.parametrize(
-    "place", ["manifest.migrated_to_2", "manifest.migrated_to_3", "tables.fork_ref_deleted"]
+    "step", ["manifest.migrated_to_2", "manifest.migrated_to_3", "tables.fork_ref_deleted"]
 )
-def test_a_migration_that_died_goes_on_where_it_was(stamp: int, place: str, tables: Tables) -> None:
+def test_a_migration_that_died_goes_on_where_it_was(stamp: int, step: str, tables: Tables) -> None:
     manifest = old_manifest(tables, stamp)
-    faults.arm(f"{place}=error")
-    died = stamp == 1 or place != "manifest.migrated_to_2"
+    faults.arm(f"{step}=error")
+    died = stamp == 1 or step != "manifest.migrated_to_2"
     try:
         migrate(tables, manifest.open("main"), operation(), unguarded)
         assert not died
@@ -168,7 +170,7 @@ def test_a_migration_that_died_goes_on_where_it_was(stamp: int, place: str, tabl
         assert died
     faults.arm("")
     again = Manifest(tables)
-    reached = {"manifest.migrated_to_2": 2 if died else 3, "manifest.migrated_to_3": 3}.get(place, 2)
+    reached = {"manifest.migrated_to_2": 2 if died else 3, "manifest.migrated_to_3": 3}.get(step, 2)
     assert read_stamp(again.open("main")) == reached
     assert again.snapshot().entry(A).table_version == 5
     migrate(tables, again.open("main"), operation(), unguarded)
@@ -176,24 +178,28 @@ def test_a_migration_that_died_goes_on_where_it_was(stamp: int, place: str, tabl
     assert_fenced(tables, "main")
 
 
-def test_a_killed_migration_goes_on_where_it_was(tables: Tables, storage: Storage) -> None:
+def test_a_killed_migration_goes_on_where_it_was(
+    tables: Tables, storage: Storage, environment: dict[str, str]
+) -> None:
     program = f"""
 import sys
 from pathlib import Path
 from omnigraph_core import faults
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.stamp import migrate
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
-tables = Tables(open_storage(parse_location({storage.location.uri!r}, Path("/")), Settings(fsync=False)))
+tables = Tables(open_storage(parse_location({storage.location.uri!r}, Path("/")), load_settings()))
 faults.arm(sys.argv[1] + "=kill")
 migrate(tables, Manifest(tables).open("main"), "op", lambda: None)
 """
     manifest = old_manifest(tables, 1)
     root = Path(omnigraph_core.__file__).parents[1]
-    for place, stamp in [("manifest.migrated_to_2", 2), ("manifest.migrated_to_3", 3)]:
-        killed = subprocess.run([sys.executable, "-c", program, place], cwd=root, timeout=60, check=False)
+    for step, stamp in [("manifest.migrated_to_2", 2), ("manifest.migrated_to_3", 3)]:
+        command = [sys.executable, "-c", program, step]
+        child = clean_environment(**environment)
+        killed = subprocess.run(command, cwd=root, env=child, timeout=60, check=False)
         assert killed.returncode == -signal.SIGKILL
         assert read_stamp(Tables(storage).open(manifest_ref("main"))) == stamp
     assert_current(manifest)

@@ -11,9 +11,6 @@ import pytest
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import (
-    KIND_PROPERTY,
-    OPERATION_PROPERTY,
-    UNDOES_PROPERTY,
     find_operation,
     stage_restore,
     transaction_properties,
@@ -29,7 +26,15 @@ from omnigraph_core.tables.stage import (
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph_core.tables.staged import StagedFileMissing, StagedWrite, discard_files, verify_files
+from omnigraph_core.tables.staged import (
+    KIND_PROPERTY,
+    OPERATION_PROPERTY,
+    UNDOES_PROPERTY,
+    StagedFileMissing,
+    StagedWrite,
+    discard_files,
+    verify_files,
+)
 from tests.contract.graphs import (
     BRANCH,
     BRANCH_OF_BRANCH,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from omnigraph_core.errors import StorageError
@@ -22,6 +24,12 @@ from tests.contract.graphs import (
     people_table,
     write_raw,
 )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """Local only: on object storage a PUT is whole or absent."""
+    return str(tmp_path / "g")
 
 
 @pytest.fixture(params=LINEAGES)
@@ -119,3 +127,30 @@ def test_a_torn_ref_file_is_no_branch(content: bytes, tables: Tables, storage: S
     assert list_forks(tables, PERSON) == {}
     forked = create_fork(tables, PERSON, "dev", table.version)
     assert ages(forked) == ages(table)
+
+
+def test_what_cannot_be_opened_for_another_reason_is_not_torn(
+    table: Table, tables: Tables, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of file descriptors, say: an acknowledged version must not be set aside for that."""
+    newer = commit(tables, stage_append(storage, table, people({"new": 1}), operation()))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("Too many open files")
+
+    monkeypatch.setattr("lance.dataset", fail)
+    with pytest.raises(StorageError, match="Too many open files"):
+        set_aside_torn(Tables(storage), table.ref, table.version, lambda: None)
+    monkeypatch.undo()
+    assert versions_on_disk(tables, table.ref)[0] == newer.version
+
+
+def test_a_rotten_manifest_is_an_error_and_no_panic(table: Table, tables: Tables, storage: Storage) -> None:
+    path = manifest_path(table.ref, table.version)
+    found = storage.control.get(path)
+    assert found is not None
+    rotten = bytearray(found.data)
+    rotten[16:-16] = bytes(byte ^ 0xFF for byte in rotten[16:-16])
+    write_raw(storage, path, bytes(rotten))
+    with pytest.raises(StorageError):
+        Tables(storage).open(table.ref).read()

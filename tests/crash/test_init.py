@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from omnigraph_core.settings import Settings
 from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
+from tests.writers import content, open_graph, write_three
 
 BEFORE_EXISTENCE = [
     "lock.opened",
@@ -113,3 +116,64 @@ def test_a_live_init_makes_others_wait_and_time_out(
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
     assert omnigraph("init", "--schema", people, "g").code == 0
+
+
+def test_a_graph_with_a_leftover_record_is_never_cleared(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    """An init that died at its very last step, then writes, then a power cut that tears HEAD."""
+    kill = {"OMNIGRAPH_FAILPOINTS": "init.synced=kill"}
+    assert omnigraph("init", "--schema", people, "g", environment=kill).code == -signal.SIGKILL
+    (record,) = (tmp_path / "g/__staging").glob("*.json")
+    saved = record.read_bytes()
+    write_three(open_graph(tmp_path / "g", Settings(fsync=False)), "first")
+    assert not record.exists()
+    record.write_bytes(saved)
+    newest = min((tmp_path / "g/__manifest/_versions").glob("*.manifest"))
+    newest.write_bytes(b"")
+    assert omnigraph("snapshot", "g").code == 0
+    assert omnigraph("init", "--schema", people, "g").code == 3
+    graph = open_graph(tmp_path / "g", Settings(fsync=False))
+    write_three(graph, "second")
+    assert "second" in content(graph)["node:Person"]
+
+
+def test_a_failing_init_does_not_clear_what_another_made(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    """Its lock is taken away while it sleeps; another init finishes; then it wakes up and fails."""
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:2500")
+    command = [OMNIGRAPH, "init", "--schema", people, "g"]
+    slow = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    while not (tmp_path / "g/edges/844eefbe5068b644/_versions").exists():
+        assert slow.poll() is None
+    shutil.rmtree(tmp_path / "g/__locks")
+    assert omnigraph("init", "--schema", people, "g").code == 0
+    assert slow.wait(30) != 0
+    assert omnigraph("snapshot", "g").code == 0
+
+
+def test_interrupting_an_init_that_has_made_its_graph_keeps_it(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.synced=sleep:60000")
+    late = subprocess.Popen([OMNIGRAPH, "init", "--schema", people, "g"], cwd=tmp_path, env=environment)
+    while omnigraph("snapshot", "g").code != 0:
+        assert late.poll() is None
+    late.send_signal(signal.SIGINT)
+    assert late.wait(30) == 130
+    assert omnigraph("snapshot", "g").code == 0
+    assert omnigraph("branch", "create", "b", "--store", "g").code == 0
+    assert list((tmp_path / "g/__staging").iterdir()) == []
+
+
+def test_timing_out_takes_nothing_from_the_one_that_holds_the_lock(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="lock.acquired=sleep:1500")
+    holder = subprocess.Popen([OMNIGRAPH, "init", "--schema", people, "g"], cwd=tmp_path, env=environment)
+    while not (tmp_path / "g/__locks/refs.lock").exists():
+        assert holder.poll() is None
+    assert omnigraph("init", "--schema", people, "g", "--lock-timeout", "0.1").code == 8
+    assert holder.wait(30) == 0
+    assert omnigraph("snapshot", "g").code == 0

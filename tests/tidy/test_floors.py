@@ -17,7 +17,7 @@ CLI = REPOSITORY / "omnigraph_cli"
 FLOORS = [
     ["__init__"],
     ["errors"],
-    ["ids", "progress", "faults"],
+    ["ids", "progress", "faults", "jsontext"],
     ["layout"],
     ["settings"],
     ["schema"],

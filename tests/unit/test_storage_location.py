@@ -75,6 +75,11 @@ def test_s3_spellings(text: str, uri: str) -> None:
         ("s3://", "no valid bucket"),
         ("s3://bucket/a//b", "empty, '.' or '..'"),
         ("s3://bucket/../b", "empty, '.' or '..'"),
+        ("s3://bucket/a%20b", "cannot hold '%'"),
+        ("s3://bucket/a#b", "cannot hold '%'"),
+        ("s3://bucket/a?b", "cannot hold '%'"),
+        ("s3://bucket/a\\b", "cannot hold '%'"),
+        ("s3://bucket/a\nb", "cannot hold '%'"),
     ],
 )
 def test_refused_locations(text: str, says: str) -> None:
@@ -88,11 +93,6 @@ def test_children() -> None:
     assert Location("file", "/").child("__manifest") == "/__manifest"
     with pytest.raises(InvalidObjectPath):
         Location("file", "/g").child("../other")
-
-
-def test_opening_s3_is_not_supported_yet() -> None:
-    with pytest.raises(UsageError, match="s3:// is not supported yet"):
-        open_storage(Location("s3", "bucket/g"), Settings())
 
 
 def test_opening_creates_nothing(tmp_path: Path) -> None:

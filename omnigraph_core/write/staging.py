@@ -1,0 +1,98 @@
+"""Staging records: "these files are being written, leave them alone".
+
+A write that stages more than a moment keeps `__staging/<operation>.json` under a lock
+of its own. A record whose lock can be taken belongs to a dead process, and its files
+may go; until then cleanup spares them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from omnigraph_core import faults, layout
+from omnigraph_core.ids import now_us
+from omnigraph_core.jsontext import parse_json
+from omnigraph_core.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class StagingRecord:
+    """What a long write is preparing; `paths` are files or prefixes below the graph root."""
+
+    operation_id: str
+    kind: str
+    branch: str
+    actor_id: str | None
+    paths: tuple[str, ...]
+    pinned: tuple[tuple[str, int], ...]
+    """Table keys with the versions this write reads; cleanup keeps them."""
+
+    def encode(self) -> bytes:
+        content = {
+            "schema_version": 1,
+            "operation_id": self.operation_id,
+            "kind": self.kind,
+            "branch": self.branch,
+            "actor_id": self.actor_id,
+            "started_at": str(now_us()),
+            "paths": list(self.paths),
+            "pinned": [{"table_key": key, "version": version} for key, version in self.pinned],
+        }
+        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def staging_lock(operation_id: str) -> str:
+    return f"staging.{operation_id}"
+
+
+@contextmanager
+def staging(storage: Storage, record: StagingRecord) -> Iterator[None]:
+    """Keep the record while the block runs, under its own lock.
+
+    When the block fails the record stays, and so do the files it names: the lock is free
+    then, and the next sweep removes both.
+    """
+    name = staging_lock(record.operation_id)
+    with storage.locks.lock(name, doing=record.kind, operation_id=record.operation_id).acquire():
+        storage.control.create(layout.staging_record(record.operation_id), record.encode())
+        faults.hit("staging.recorded")
+        yield
+        storage.control.delete(layout.staging_record(record.operation_id))
+    storage.locks.forget(name)
+
+
+def sweep_staging(storage: Storage) -> list[str]:
+    """Remove the files and records of dead writers; returns their operation ids."""
+    swept: list[str] = []
+    for name in storage.control.list(layout.STAGING_DIR):
+        operation_id = name.removesuffix(".json")
+        lock = storage.locks.lock(staging_lock(operation_id), doing="sweep staging")
+        if not lock.try_acquire():
+            continue
+        with lock:
+            _remove_paths(storage, _recorded_paths(storage, operation_id))
+            storage.control.delete(layout.staging_record(operation_id))
+        storage.locks.forget(staging_lock(operation_id))
+        swept.append(operation_id)
+    return swept
+
+
+def _recorded_paths(storage: Storage, operation_id: str) -> Iterable[str]:
+    found = storage.control.get(layout.staging_record(operation_id))
+    if found is None:
+        return ()
+    try:
+        return [str(path) for path in parse_json(found.data).get("paths", [])]
+    except (ValueError, AttributeError):
+        return ()
+
+
+def _remove_paths(storage: Storage, paths: Iterable[str]) -> None:
+    for path in paths:
+        if storage.control.exists(path):
+            storage.control.delete(path)
+        else:
+            storage.control.delete_prefix(path)
