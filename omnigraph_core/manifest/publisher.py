@@ -180,7 +180,7 @@ class Publisher:
         try:
             return self._read_head(request, guard)
         except StorageError:
-            if not self._set_aside_torn(request.branch, guard):
+            if not self.set_aside_torn(request.branch, guard):
                 raise
             return self._read_head(request, guard)
 
@@ -189,7 +189,7 @@ class Publisher:
         table = migrate(self._tables, table, request.head.operation_id, guard)
         return table, self._manifest.state_of(table, request.branch, request.branch_identity)
 
-    def _set_aside_torn(self, branch: str, guard: Guard) -> bool:
+    def set_aside_torn(self, branch: str, guard: Guard) -> bool:
         """Was HEAD torn by a power cut? Then the version before it is HEAD again."""
         whole = self._manifest.open_before_torn(branch)
         return bool(set_aside_torn(self._tables, whole.ref, whole.version, guard))

@@ -97,6 +97,12 @@ def find_operation(head: Table, operation_id: str, since: int) -> int | None:
     return None
 
 
+def is_all_ours(head: Table, since: int) -> bool:
+    """Was every version in (since, HEAD] committed by OmniGraph?"""
+    versions = range(since + 1, head.version + 1)
+    return all(OPERATION_PROPERTY in transaction_properties(head, version) for version in versions)
+
+
 def transaction_properties(table: Table, version: int) -> Mapping[str, str]:
     """The properties of the transaction that made `version`."""
     return table.transaction(version).transaction_properties or {}

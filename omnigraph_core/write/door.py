@@ -23,7 +23,7 @@ from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Lock, LockLost
-from omnigraph_core.tables.commit import commit_exact
+from omnigraph_core.tables.commit import commit_exact, is_all_ours
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import sync_manifests, sync_staged
 from omnigraph_core.tables.log_append import compact_log
@@ -31,6 +31,7 @@ from omnigraph_core.tables.refs import control_table
 from omnigraph_core.tables.staged import discard_files
 from omnigraph_core.write.forks import WritableTable, fork_table, needs_fork
 from omnigraph_core.write.freshness import (
+    Drift,
     SchemaChanged,
     StalePlan,
     check_assumptions,
@@ -39,7 +40,7 @@ from omnigraph_core.write.freshness import (
 )
 from omnigraph_core.write.plan import WritePlan
 from omnigraph_core.write.recovery import Recoverer
-from omnigraph_core.write.sidecar import Sidecar, describe, encode
+from omnigraph_core.write.sidecar import Sidecar, describe, describe_late_write, encode
 from omnigraph_core.write.sweep import Sweeper
 
 REPLANS_MAX = 5
@@ -110,7 +111,7 @@ class Door:
             current = self.manifest.snapshot(plan.branch)
             check_precondition(plan, current)
             check_assumptions(plan, current)
-            check_tables(self.tables, plan, lock.check)
+            self._check_tables(plan, current, lock)
             plan = replace(plan, base=current)
             sidecar = describe(plan, _head(plan, lock.token), new_ulid())
             sync_staged(self.storage, plan.staged)
@@ -125,6 +126,19 @@ class Door:
             warnings = self._phase_d(sidecar)
             self._compact(plan, lock)
         return Published(sidecar.head.commit_id, snapshot, warnings)
+
+    def _check_tables(self, plan: WritePlan, current: Snapshot, lock: Lock) -> None:
+        """Versions of ours that no sidecar explains are a late writer's: undone, never published."""
+        try:
+            check_tables(self.tables, plan, lock.check)
+        except Drift as drift:
+            head = self.tables.open(current.entry(drift.table_key).ref)
+            if not is_all_ours(head, since=drift.published):
+                raise
+            sidecar = describe_late_write(current, head, drift.published, lock.token)
+            self._phase_a(sidecar)
+            self.recoverer.recover(sidecar, lock)
+            raise StalePlan(drift.table_key, drift.published, head.version + 1) from drift
 
     def _phase_a(self, sidecar: Sidecar) -> None:
         faults.hit("recovery.sidecar_write")

@@ -57,10 +57,10 @@ class Drift(ConflictError):
             f"table '{table_key}' has Lance HEAD version {head} ahead of manifest version {published}",
             hint="run `omnigraph repair` before writing",
         )
-        self.table_key = table_key
+        self.table_key, self.head, self.published = table_key, head, published
 
     def details(self) -> Mapping[str, object]:
-        return {"table_key": self.table_key}
+        return {"table_key": self.table_key, "head": self.head, "published": self.published}
 
 
 def check_precondition(plan: WritePlan, current: Snapshot) -> None:

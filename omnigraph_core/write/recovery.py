@@ -76,7 +76,7 @@ class Recoverer:
     def recover(self, sidecar: Sidecar, lock: Lock) -> Recovered:
         """Settle a write of a branch that still exists."""
         self._fence(sidecar, lock)
-        state = self._state(sidecar.branch, sidecar.branch_identity)
+        state = self._state(sidecar.branch, sidecar.branch_identity, lock)
         decision = sidecar.decision or self._decide(sidecar, state, lock)
         if sidecar.decision is None:
             sidecar = write_decision(self._storage.control, sidecar, decision)
@@ -94,7 +94,7 @@ class Recoverer:
 
     def discard(self, sidecar: Sidecar, lock: Lock) -> Recovered:
         """Drop the sidecar of a branch that is gone; recorded on main, whose lock the caller holds."""
-        state = self._state(layout.MAIN_BRANCH, None)
+        state = self._state(layout.MAIN_BRANCH, None, lock)
         head = self._recovery_head(sidecar, state, OUTCOME_APPLIED, lock)
         snapshot = self._publish_head(layout.MAIN_BRANCH, None, state, head, lock)
         done = self._record(sidecar, snapshot, BRANCH_DISCARDED, ())
@@ -108,7 +108,7 @@ class Recoverer:
         """
         if self._storage.location.is_local:
             return
-        state = self._state(sidecar.branch, sidecar.branch_identity)
+        state = self._state(sidecar.branch, sidecar.branch_identity, lock)
         if state.head is None or state.head.lock_token == lock.token:
             return
         fenced = replace(state.head, lock_token=lock.token)
@@ -321,8 +321,14 @@ class Recoverer:
                 )
         return findings
 
-    def _state(self, branch: str, identity: str | None) -> ManifestState:
-        return self._manifest.state_of(self._manifest.open(branch), branch, identity)
+    def _state(self, branch: str, identity: str | None, lock: Lock) -> ManifestState:
+        """The manifest now; a HEAD of it that a power cut tore is set aside first."""
+        try:
+            return self._manifest.state_of(self._manifest.open(branch), branch, identity)
+        except StorageError:
+            if not self._publisher.set_aside_torn(branch, lock.check):
+                raise
+            return self._manifest.state_of(self._manifest.open(branch), branch, identity)
 
     def _forget(self, sidecar: Sidecar) -> None:
         faults.hit("recovery.before_forget")

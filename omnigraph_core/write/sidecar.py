@@ -13,13 +13,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from omnigraph_core import layout
-from omnigraph_core.errors import StorageError
+from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.history.recoveries import TableOutcome
-from omnigraph_core.ids import now_us
+from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.publisher import Publish, Registration, Tombstone, Update
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import ControlStore
+from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import StagedFile
@@ -150,6 +152,45 @@ def describe(plan: WritePlan, head: GraphHead, recovery_commit_id: str) -> Sidec
         base_token=base.lock_token if base else None,
         recovery_commit_id=recovery_commit_id,
         makes_commit=plan.makes_commit,
+    )
+
+
+def describe_late_write(current: Snapshot, head: Table, published: int, lock_token: int) -> Sidecar:
+    """A sidecar for versions of ours whose own sidecar is gone: it can only be rolled back.
+
+    It names no transactions, so nothing it finds can look like a finished write.
+    """
+    if current.head is None:
+        raise InternalError("a branch without a head row cannot be recovered")
+    pinned = SidecarTable(
+        table_key=head.ref.key,
+        table_path=head.ref.path,
+        table_branch=head.ref.branch,
+        expected_version=published,
+        post_commit_pin=head.version,
+        published_version=published,
+        row_count=0,
+        transactions=(),
+        files=(),
+        fork=None,
+    )
+    operation_id = new_ulid()
+    return Sidecar(
+        operation_id=operation_id,
+        started_at=now_us(),
+        branch=current.branch,
+        branch_identity=current.branch_identity,
+        actor_id=None,
+        writer_kind="LateWriter",
+        lock_token=lock_token,
+        tables=(pinned,),
+        registrations=(),
+        tombstones=(),
+        head=replace(current.head, commit_id=new_ulid(), operation_id=operation_id),
+        base_head=current.head.commit_id,
+        base_token=current.head.lock_token,
+        recovery_commit_id=new_ulid(),
+        makes_commit=True,
     )
 
 

@@ -129,6 +129,17 @@ def test_drift_that_nobody_recorded_stops_a_write(graph: Graph) -> None:
     assert content(graph)["node:Person"] == {"first"}
 
 
+def test_drift_of_ours_without_a_sidecar_is_rolled_back(graph: Graph) -> None:
+    """A writer that was only slow comes late, after its sidecar was settled: never published."""
+    die(graph, "write.table_committed.1")
+    sidecar_file(graph).unlink()
+    write_three(graph, "third")
+    check_whole(graph)
+    assert content(graph)["node:Person"] == {"first", "third"}
+    (audit,) = graph.recoveries()
+    assert (audit.recovery_kind, audit.sidecar_writer_kind) == ("RolledBack", "LateWriter")
+
+
 def test_drift_that_does_not_match_the_sidecar_is_rolled_back(graph: Graph) -> None:
     """Somebody else's commit on top of ours: not exactly our transactions, so nothing of it stays."""
     import lance

@@ -74,9 +74,14 @@ def test_a_killed_write_is_swept_by_the_next_writer(graph: Graph) -> None:
 def test_a_failed_write_is_swept_too(graph: Graph) -> None:
     record = StagingRecord("01FAILS", "Load", "main", "ann", ("nodes/z",), ())
     storage = graph.door.storage
-    with pytest.raises(ZeroDivisionError), staging(storage, record):
-        (graph.location.path / "nodes/z").mkdir()
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with staging(storage, record):
+            (graph.location.path / "nodes/z").mkdir()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert sweep_staging(storage) == ["01FAILS"]
     assert not (graph.location.path / "nodes/z").exists()
     check_whole(graph)
