@@ -14,7 +14,7 @@ from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.settings import load_settings
 from omnigraph_core.tables.stage import stage_upsert
-from omnigraph_core.write.plan import TableWrite, WriterKind, WritePlan
+from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 
 
 def main(place: str, branch: str, name: str) -> None:

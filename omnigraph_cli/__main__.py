@@ -1,6 +1,6 @@
 """`python -m omnigraph_cli`."""
 
-from omnigraph_cli.main import main
+from omnigraph_cli.entry import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,14 @@ def find_graph(given: Address | None, settings: Settings) -> Address:
         f"which graph? No --store or GRAPH, OMNIGRAPH_STORE is not set, {config}, and {here} is not a graph",
         hint="name the graph, or create one with `omnigraph init`",
     )
+
+
+def is_file(address: Address, settings: Settings) -> bool:
+    """Is there something that is not a directory? A graph is one."""
+    from omnigraph_core.storage import parse_location
+
+    location = parse_location(address.place, settings.working_directory)
+    return location.is_local and os.path.exists(location.root) and not os.path.isdir(location.root)
 
 
 def _beside(config_file: Path, store: str) -> str:

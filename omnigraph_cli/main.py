@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 from typer._completion_classes import completion_init
 from typer.exceptions import Abort, TyperException
 
-from omnigraph_cli import exits
+from omnigraph_cli import exits, streams
 from omnigraph_cli.commands import (
     branch,
     commit,
@@ -24,9 +24,10 @@ from omnigraph_cli.commands import (
     status,
     version,
 )
-from omnigraph_cli.output import HumanOutput, JsonOutput, Output, ReaderGoneError
+from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_cli.run import VersionOption
-from omnigraph_core.errors import InternalError, OmnigraphError, UsageError
+from omnigraph_cli.streams import ReaderGoneError
+from omnigraph_core.errors import InternalError, OmnigraphError, StorageError, UsageError
 from omnigraph_core.settings import load_settings
 
 PROGRAM = "omnigraph"
@@ -55,20 +56,27 @@ def build_app() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
-    code = _guarded(argv)
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = _broken_pipe()
+    streams.prepare()
+    code = _guarded(argv, lambda: _invoke(argv))
+    if code in (exits.OK, exits.ANSWER_IS_NO):
+        code = _guarded(argv, sys.stdout.flush) or code
+    else:  # why it failed has been said; that its output is lost as well is no news
+        with contextlib.suppress(OmnigraphError, ReaderGoneError):
+            sys.stdout.flush()
     sys.exit(code)
 
 
-def _guarded(argv: list[str]) -> int:
+def _invoke(argv: list[str]) -> object:
+    _refuse_other_than_text(argv)
     completion_init()
     command = typer.main.get_command(build_app())
+    return command.main(argv, prog_name=PROGRAM, standalone_mode=False)
+
+
+def _guarded(argv: Sequence[str], action: Callable[[], object]) -> int:
+    """Do it, and say with an exit code how it ended; whatever went wrong has been told."""
     try:
-        code = command.main(argv, prog_name=PROGRAM, standalone_mode=False)
+        code = action()
         return code if isinstance(code, int) else exits.OK
     except OmnigraphError as error:
         return _fail(argv, error)
@@ -77,9 +85,22 @@ def _guarded(argv: list[str]) -> int:
     except (KeyboardInterrupt, Abort):
         return exits.INTERRUPTED
     except ReaderGoneError:
-        return _broken_pipe()
+        return exits.BROKEN_PIPE
+    except SystemExit as leaving:  # Typer, when it has answered a shell's request for completions
+        return leaving.code if isinstance(leaving.code, int) else exits.OK
     except Exception:
         return _bug(argv)
+    except BaseException as error:
+        return _panic(argv, error)
+
+
+def _refuse_other_than_text(argv: Sequence[str]) -> None:
+    """Everything we are told may end up in a message, a path or a commit, and those are UTF-8."""
+    for argument in argv:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise UsageError(f"the argument {argument!a} is not UTF-8 text") from error
 
 
 def _fail(argv: Sequence[str], error: OmnigraphError) -> int:
@@ -99,13 +120,37 @@ def _usage(argv: Sequence[str], error: TyperException) -> int:
 
 def _bug(argv: Sequence[str]) -> int:
     """An error nobody foresaw: one line for the user, the traceback for the report."""
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="omnigraph-bug-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as report:
-        report.write(f"omnigraph {' '.join(argv)}\n\n{traceback.format_exc()}")
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w",
+            prefix="omnigraph-bug-",
+            suffix=".txt",
+            delete=False,
+            encoding="utf-8",
+            errors="backslashreplace",
+        ) as report:
+            report.write(f"omnigraph {' '.join(argv)}\n\n{traceback.format_exc()}")
+        hint = f"the traceback is in {report.name}"
+    except OSError as error:
+        hint = f"the traceback could not be saved: {error}"
     last = traceback.format_exception_only(*sys.exc_info()[:2])[-1].strip().splitlines()[0]
+    return _fail(argv, InternalError(f"a bug in omnigraph: {last}", hint=hint))
+
+
+def _panic(argv: Sequence[str], error: BaseException) -> int:
+    """A panic in Lance, which is Rust, arrives as an exception that is no `Exception`.
+
+    Its class cannot be imported, so it goes by its name. The floors below translate
+    the panics they know of; this is for the others.
+    """
+    if type(error).__name__ != "PanicException":
+        raise error
+    reason = next(iter(str(error).splitlines()), "a panic")
     return _fail(
-        argv, InternalError(f"a bug in omnigraph: {last}", hint=f"the traceback is in {report.name}")
+        argv,
+        StorageError(
+            f"the storage library failed: {reason}", hint="a file of the graph may be damaged or missing"
+        ),
     )
 
 
@@ -119,9 +164,3 @@ def _output(argv: Sequence[str]) -> Output:
     except OmnigraphError:
         color = None
     return HumanOutput(quiet=False, color=color or "auto")
-
-
-def _broken_pipe() -> int:
-    """Whoever read our output has gone; keep the interpreter from complaining at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return exits.BROKEN_PIPE

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from omnigraph_cli.addressing import find_graph
-from omnigraph_core.errors import OmnigraphError, UsageError
+from omnigraph_core.errors import UsageError
 
 
 def complete_branch(incomplete: str) -> list[str]:
@@ -24,7 +24,7 @@ def complete_branch(incomplete: str) -> list[str]:
         place = find_graph(None, settings).place
         storage = open_storage(parse_location(place, settings.working_directory), settings)
         forks = list_forks(Tables(storage), manifest_ref(layout.MAIN_BRANCH))
-    except OmnigraphError:
+    except Exception:
         return []
     return [name for name in (layout.MAIN_BRANCH, *sorted(forks)) if name.startswith(incomplete)]
 

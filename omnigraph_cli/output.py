@@ -17,10 +17,6 @@ from omnigraph_core.errors import OmnigraphError
 JsonObject = Mapping[str, object]
 
 
-class ReaderGoneError(Exception):
-    """Whoever read our output has closed it. Not an OSError: Typer would turn that into exit 1."""
-
-
 class Output(Protocol):
     """Where a command's results, remarks and failures go."""
 
@@ -114,13 +110,8 @@ def failure_object(error: OmnigraphError) -> dict[str, object]:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a line; text that the stream's encoding cannot show is escaped, never fatal."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    ending = "" if text.endswith("\n") else "\n"
-    try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + ending)
-    except BrokenPipeError as error:
-        raise ReaderGoneError from error
+    """Write a line."""
+    stream.write(text if text.endswith("\n") else text + "\n")
 
 
 def _cell(value: object) -> str:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.models import OptionInfo
 
-from omnigraph_cli.addressing import Address, find_graph, given_place
+from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_core import __version__, layout
-from omnigraph_core.errors import OmnigraphError, UsageError
+from omnigraph_core.errors import NotFoundError, OmnigraphError, RefusedError, UsageError
 from omnigraph_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph, OpenMode
     from omnigraph_core.storage import Location
+
+
+# Repairs are found by their actor; nobody else may sign as one.
+RESERVED_ACTORS = "omnigraph:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class Run:
         address = find_graph(self.given, self.settings)
         if self.verbose:
             self.output.remark(f"graph {address.place} (from {address.because})")
+        if is_file(address, self.settings):
+            raise NotFoundError(f"there is no graph: {address.place} is a file, not a directory")
         return address
 
     def open(self, mode: OpenMode) -> Graph:
@@ -122,12 +129,15 @@ def command(
     examples: Iterable[str],
     takes_graph: bool = True,
     writes: bool = False,
+    needs_settings: bool = True,
     hidden: bool = False,
 ) -> Callable[[CommandBody], CommandBody]:
     """Register `body(run, …)` with the options every command has.
 
     `takes_graph` adds the positional GRAPH; `writes` adds --as, --message and
-    --lock-timeout. The examples appear in the help and in the manual page.
+    --lock-timeout. A command that does not need settings works where they are broken.
+    The examples appear in the help and in the manual page. An option given as nothing
+    (`--branch "$UNSET"`) is refused for every command: it would silently mean another.
     """
 
     def register(body: CommandBody) -> CommandBody:
@@ -139,8 +149,9 @@ def command(
 
         @functools.wraps(body)
         def invoke(**arguments: Any) -> None:
+            _refuse_empty([*own, *extra], arguments)
             mine = {parameter.name: arguments.pop(parameter.name) for parameter in own}
-            run = _make_run(arguments)
+            run = _make_run(arguments, _settings(needed=needs_settings))
             try:
                 body(run, **mine)
             except OmnigraphError as error:
@@ -161,19 +172,38 @@ def _parameter(name: str, annotation: object, default: object) -> inspect.Parame
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _make_run(arguments: dict[str, Any]) -> Run:
-    settings = load_settings()
+def _refuse_empty(parameters: Iterable[inspect.Parameter], arguments: Mapping[str, Any]) -> None:
+    """A message may be empty; an argument (GRAPH, NAME) is judged by whoever reads it."""
+    for parameter in parameters:
+        info = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+        if isinstance(info, OptionInfo) and arguments[parameter.name] == "" and parameter.name != "message":
+            # In `Annotated`, Typer keeps the first name of an option where its default would be.
+            name = info.default if isinstance(info.default, str) else f"--{parameter.name}"
+            raise UsageError(f"{name} is empty", hint=f"leave {name} out, or give it a value")
+
+
+def _settings(*, needed: bool) -> Settings:
+    try:
+        return load_settings()
+    except UsageError:
+        if needed:
+            raise
+        return Settings()
+
+
+def _make_run(arguments: Mapping[str, Any], settings: Settings) -> Run:
     settings = replace(settings, actor=arguments.get("actor") or settings.actor)
+    if settings.default_actor.startswith(RESERVED_ACTORS):
+        raise RefusedError(f"the actor '{settings.default_actor}' is reserved for omnigraph itself")
     timeout = arguments.get("lock_timeout")
     if timeout is not None:
         if not 0 <= timeout < float("inf"):
             raise UsageError(f"--lock-timeout: {timeout:g} is not a number of seconds")
         settings = replace(settings, lock_timeout_s=timeout)
-    output: Output
-    if arguments["json_output"]:
-        output = JsonOutput()
-    else:
-        output = HumanOutput(quiet=arguments["quiet"], color=_color(arguments["color"], settings))
+    color = _color(arguments["color"], settings)
+    output: Output = JsonOutput()
+    if not arguments["json_output"]:
+        output = HumanOutput(quiet=arguments["quiet"], color=color)
     return Run(
         settings=settings,
         output=output,

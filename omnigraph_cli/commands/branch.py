@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from omnigraph_cli.consent import consents
 from omnigraph_cli.options import complete_branch
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, echo_target
@@ -75,8 +75,8 @@ def register(app: typer.Typer) -> None:
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_WRITE)
-        if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete branch {name}?", err=True):
-            raise RefusedError(f"branch '{name}' was not deleted")
+        if not yes and not consents(f"Delete branch {name.strip()}?"):
+            raise RefusedError(f"branch '{name.strip()}' was not deleted")
         echo_target(run, "branch delete", graph.location)
         graph.delete_branch(name)
         content = {"uri": graph.location.uri, "name": name.strip(), "actor_id": run.actor}

@@ -120,7 +120,8 @@ def _parse_filters(filters: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
-    return all(_FILTERS[key](commit) in values for key, values in wanted.items())
+    """All keys must hold; a fact that a commit does not have is the empty text."""
+    return all((_FILTERS[key](commit) or "") in values for key, values in wanted.items())
 
 
 def _when(microseconds: int) -> str:

@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
         app,
         "completion",
         takes_graph=False,
+        needs_settings=False,
         examples=[
             "omnigraph completion bash > ~/.local/share/bash-completion/completions/omnigraph",
             "omnigraph completion zsh > ~/.zfunc/_omnigraph",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from omnigraph_cli.addressing import configured_place
+from omnigraph_cli.addressing import configured_place, is_file
 from omnigraph_cli.run import Run, command
 from omnigraph_core import layout
-from omnigraph_core.errors import BadDataError, UsageError
+from omnigraph_core.errors import BadDataError, LimitError, RefusedError, UsageError
+
+SOURCE_BYTES_MAX = 16 << 20
 
 
 def register(app: typer.Typer) -> None:
@@ -31,18 +34,21 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Create a graph from a schema.
 
-        Without GRAPH it goes to ./graph.omni, and an omnigraph.toml that names it is
-        written here, so that later commands find it.
+        Without GRAPH it goes where OMNIGRAPH_STORE or the nearest omnigraph.toml says, else
+        to ./graph.omni; then an omnigraph.toml that names it is written here, unless there
+        is one, so that later commands find it.
         """
         from omnigraph_core.graph import Graph
 
         source, source_name = read_source(schema)
         address = run.given or configured_place(run.settings)
         place = address.place if address else layout.DEFAULT_GRAPH
+        if address and is_file(address, run.settings):
+            raise RefusedError(f"{place} is a file, not a directory", hint="give a new or an empty directory")
         graph = Graph.init(
             place, source, run.settings, source_name=source_name, actor=run.actor, message=run.message
         )
-        config = None if address else _write_config(run)
+        config, remark = (None, None) if address else _write_config(run.settings.working_directory)
         snapshot = graph.snapshot()
         head = snapshot.head
         content = {
@@ -54,19 +60,14 @@ def register(app: typer.Typer) -> None:
             "config": str(config) if config else None,
         }
         run.output.result(content, f"initialized {graph.location.uri}")
-        if config:
-            run.output.remark(f"wrote {config}: commands run here use this graph")
+        if remark:
+            run.output.remark(remark)
 
 
 def read_source(option: str) -> tuple[str, str]:
     """The text behind `FILE|-`, and the name that messages use for it."""
     name = "<stdin>" if option == "-" else option
-    try:
-        data = sys.stdin.buffer.read() if option == "-" else Path(option).read_bytes()
-    except FileNotFoundError:
-        raise UsageError(f"{option}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"{option}: cannot be read: {error.strerror}") from error
+    data = _read_bounded(option, name)
     try:
         return data.decode("utf-8-sig"), name
     except UnicodeDecodeError as error:
@@ -76,12 +77,34 @@ def read_source(option: str) -> tuple[str, str]:
         ) from error
 
 
-def _write_config(run: Run) -> Path | None:
-    """Name the new graph in ./omnigraph.toml, unless there is one already."""
-    path = run.settings.working_directory / layout.CONFIG_FILE
+def _read_bounded(option: str, name: str) -> bytes:
+    """All of a source text, and never more than one byte beyond what a source may have."""
+    if option == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if option == "-" else open(option, "rb") as file:
+            data = file.read(SOURCE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    if len(data) > SOURCE_BYTES_MAX:
+        raise LimitError(f"{name}: larger than {SOURCE_BYTES_MAX >> 20} MiB, the most a source text may have")
+    return data
+
+
+def _write_config(directory: Path) -> tuple[Path | None, str]:
+    """Name the new graph in ./omnigraph.toml, unless there is one already; and what to say of it.
+
+    The graph is there by now, so that a config file that cannot be written is no failure.
+    """
+    path = directory / layout.CONFIG_FILE
+    line = f'store = "{layout.DEFAULT_GRAPH}"'
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(f'store = "{layout.DEFAULT_GRAPH}"\n')
+            file.write(line + "\n")
     except FileExistsError:
-        return None
-    return path
+        return None, f"{path} does not name this graph; to use it from here, add: {line}"
+    except OSError as error:
+        return None, f"{path} cannot be written: {error.strerror}; to use the graph from here, give --store"
+    return path, f"wrote {path}: commands run here use this graph"

@@ -9,7 +9,13 @@ from omnigraph_core import __version__
 
 
 def register(app: typer.Typer) -> None:
-    @command(app, "version", takes_graph=False, examples=["omnigraph version", "omnigraph version --json"])
+    @command(
+        app,
+        "version",
+        takes_graph=False,
+        needs_settings=False,
+        examples=["omnigraph version", "omnigraph version --json"],
+    )
     def version(run: Run) -> None:
         """Print the version, and the internal schema this OmniGraph writes."""
         from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION

@@ -52,7 +52,27 @@ def test_both_json_files_lost_is_survived(graph: Path, omnigraph: Omnigraph) -> 
     assert fingerprint(graph) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format_version": 1}', '{"format_version": 9}'])
+def test_a_source_that_was_never_published_is_not_accepted(graph: Path, omnigraph: Omnigraph) -> None:
+    """Both JSON files lost and the source edited: the head commit still knows the schema's hash."""
+    (graph / "_schema.ir.json").unlink()
+    (graph / "__schema_state.json").unlink()
+    (graph / "_schema.pg").write_text("node Alien { k: String @key }")
+    assert omnigraph("schema", "show", graph).code == 74
+    assert omnigraph("branch", "create", "b", "--store", graph).code == 74
+
+
+def test_lost_json_files_are_rewritten_by_the_next_writer(graph: Path, omnigraph: Omnigraph) -> None:
+    before = (graph / "__schema_state.json").read_text()
+    (graph / "_schema.ir.json").unlink()
+    (graph / "__schema_state.json").unlink()
+    assert omnigraph("branch", "create", "b", "--store", graph).code == 0
+    assert (graph / "__schema_state.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", '{"format_version": 1}', '{"format_version": 9}', "[" * 100_000],
+)
 def test_garbage_in_the_state_file(content: str, graph: Path, omnigraph: Omnigraph) -> None:
     (graph / "__schema_state.json").write_text(content)
     done = omnigraph("schema", "show", graph)

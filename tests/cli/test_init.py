@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -247,3 +248,86 @@ def test_84_types(omnigraph: Omnigraph) -> None:
     edges = "\n".join(f"edge E{i}: N{i % 17} -> N{i * 3 % 17} {{ w: F64? }}" for i in range(67))
     assert omnigraph("init", "--schema", "-", stdin=f"{nodes}\n{edges}\n").code == 0
     assert len(json.loads(omnigraph("snapshot", "--json").out)["tables"]) == 84
+
+
+def test_a_schema_that_never_ends(omnigraph: Omnigraph, tmp_path: Path) -> None:
+    """Never more than the limit is read: /dev/zero, and a sparse file far larger than memory."""
+    with (tmp_path / "huge.pg").open("wb") as file:
+        file.truncate(1 << 40)
+    for option in ("/dev/zero", "huge.pg"):
+        done = omnigraph("init", "--schema", option, "g")
+        assert (done.code, f"error: {option}: larger than 16 MiB" in done.err) == (9, True)
+    assert not (tmp_path / "g").exists()
+
+
+def test_a_schema_as_large_as_allowed(omnigraph: Omnigraph, tmp_path: Path) -> None:
+    text = "node A { k: String @key }\n"
+    for extra, code in ((0, 0), (1, 9)):
+        (tmp_path / "long.pg").write_text(text + " " * ((16 << 20) - len(text) + extra))
+        assert omnigraph("init", "--schema", "long.pg", f"g{extra}").code == code
+
+
+def test_help_says_where_the_graph_goes(omnigraph: Omnigraph) -> None:
+    text = " ".join(omnigraph("init", "--help").out.split())
+    assert "Without GRAPH it goes where OMNIGRAPH_STORE or the nearest omnigraph.toml says" in text
+    assert "else to ./graph.omni" in text
+
+
+def test_a_configured_place_is_used(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / "omnigraph.toml").write_text('store = "named"\n')
+    done = omnigraph("init", "--schema", people, cwd=below)
+    assert (done.code, done.out) == (0, f"initialized {tmp_path}/named\n")
+    assert list(below.iterdir()) == []
+
+
+def test_a_config_without_a_store_is_remarked_on(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> None:
+    (tmp_path / "omnigraph.toml").write_text('actor = "ann"\n')
+    done = omnigraph("init", "--schema", people)
+    assert done.code == 0
+    assert f"{tmp_path}/omnigraph.toml does not name this graph" in done.err
+    assert 'store = "graph.omni"' in done.err
+    quiet = omnigraph("init", "--schema", people, "--json", "other")
+    assert (quiet.code, quiet.err) == (0, "")
+
+
+def test_a_config_that_cannot_be_written_is_a_remark(
+    omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    """The graph is there, and that is what counts."""
+    require_program("strace")
+    config = tmp_path / "omnigraph.toml"
+    prefix = ("strace", "-f", "-o", "/dev/null", "-P", str(config), "-e", "inject=openat:error=ENOSPC")
+    done = omnigraph("init", "--schema", people, prefix=prefix)
+    assert (done.code, done.out) == (0, f"initialized {tmp_path}/graph.omni\n")
+    assert f"{config} cannot be written: No space left on device" in done.err
+
+
+def test_a_file_is_not_a_place_for_a_graph(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> None:
+    before = fingerprint(tmp_path)
+    for command, code in ((["init", "--schema", people], 5), (["snapshot"], 6), (["status"], 6)):
+        done = omnigraph(*command, people)
+        assert (done.code, f"{people} is a file, not a directory" in done.err) == (code, True)
+    assert fingerprint(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\x1b[31mb", "a\x7fb", "a\u0085b"], ids=ascii)
+def test_control_characters_in_a_place(name: str, omnigraph: Omnigraph, people: Path, tmp_path: Path) -> None:
+    for command in (["init", "--schema", people], ["snapshot"]):
+        done = omnigraph(*command, name)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert "control character" in done.err
+        assert "\x1b" not in done.err
+    assert list(tmp_path.iterdir()) == [people]
+
+
+@pytest.mark.parametrize("folder", [b"a\nb", b"\xff"], ids=ascii)
+def test_a_working_directory_with_an_impossible_name(
+    folder: bytes, omnigraph: Omnigraph, people: Path, tmp_path: Path
+) -> None:
+    here = tmp_path / os.fsdecode(folder)
+    here.mkdir()
+    done = omnigraph("init", "--schema", people, cwd=here)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert list(here.iterdir()) == []

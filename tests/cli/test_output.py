@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from omnigraph_cli.exits import BY_KIND, MEANING
 from omnigraph_core.errors import ErrorKind
+from tests.cli.terminal import on_a_terminal
 from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
 
 
@@ -21,31 +21,6 @@ from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
 def graph(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> Path:
     assert omnigraph("init", "--schema", people, "g").code == 0
     return tmp_path / "g"
-
-
-def on_a_terminal(*arguments: str | Path, cwd: Path, **environment: str) -> tuple[int, str]:
-    """Run with stdout and stderr on a pseudo-terminal of 80 columns."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [OMNIGRAPH, *map(str, arguments)],
-        cwd=cwd,
-        env=clean_environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **environment}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    chunks = []
-    while True:
-        try:
-            chunk = os.read(master, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        chunks.append(chunk)
-    os.close(master)
-    return process.wait(), b"".join(chunks).decode()
 
 
 def test_piped_output_is_tab_separated(graph: Path, omnigraph: Omnigraph) -> None:
@@ -182,6 +157,67 @@ def test_a_bug_is_one_line_and_a_file(graph: Path, tmp_path: Path) -> None:
     assert first == "error: a bug in omnigraph: ZeroDivisionError: planted"
     report = Path(hint.removeprefix("hint: the traceback is in "))
     assert "ZeroDivisionError" in report.read_text()
+
+
+def test_a_panic_of_the_storage_library_is_a_storage_error(graph: Path) -> None:
+    """pyo3 raises a panic of Rust code as a BaseException; the name is all there is to know it by."""
+    program = (
+        "import omnigraph_core.graph as g\n"
+        "class PanicException(BaseException): pass\n"
+        "def panic(*a, **k): raise PanicException('index out of bounds\\nand more')\n"
+        "g.Graph.open = panic\n"
+        "from omnigraph_cli.main import main\n"
+        f"main(['snapshot', {str(graph)!r}])\n"
+    )
+    done = subprocess.run(
+        [OMNIGRAPH.with_name("python"), "-c", program],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 74
+    assert done.stderr.splitlines()[0].endswith("index out of bounds")
+    assert "Traceback" not in done.stderr
+    assert "and more" not in done.stderr
+
+
+def test_a_bug_that_cannot_be_reported_is_still_one_line(graph: Path, tmp_path: Path) -> None:
+    program = (
+        "import omnigraph_core.graph as g, tempfile\n"
+        "def broken(*a, **k): raise ZeroDivisionError('planted \\udcff')\n"
+        "g.Graph.open = broken\n"
+        "from omnigraph_cli.main import main\n"
+        "if {full}:\n"
+        "    def full(*a, **k): raise OSError(28, 'No space left on device')\n"
+        "    tempfile.NamedTemporaryFile = full\n"
+        f"main(['snapshot', {str(graph)!r}])\n"
+    )
+    for full in (False, True):
+        done = subprocess.run(
+            [OMNIGRAPH.with_name("python"), "-c", program.format(full=full)],
+            env=clean_environment(TMPDIR=str(tmp_path)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 70
+        first, hint = done.stderr.splitlines()
+        assert first == "error: a bug in omnigraph: ZeroDivisionError: planted \\udcff"
+        assert ("No space left" in hint) is full
+
+
+def test_verbose_and_json_leave_one_object_on_stderr(graph: Path, omnigraph: Omnigraph) -> None:
+    done = omnigraph("snapshot", graph, "--snapshot", "nope", "-v", "--json")
+    assert (done.code, done.out) == (6, "")
+    assert json.loads(done.err)["exit"] == 6
+
+
+def test_an_unknown_colour_is_refused_with_and_without_json(graph: Path, omnigraph: Omnigraph) -> None:
+    for more in ([], ["--json"]):
+        done = omnigraph("snapshot", graph, "--color", "red", *more)
+        assert (done.code, done.out) == (2, "")
+        assert "--color: 'red'" in done.err
 
 
 def test_every_kind_has_its_documented_code() -> None:
