@@ -13,6 +13,7 @@ from omnigraph_core import faults, layout
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.log_append import append_if_absent, append_rows
 from omnigraph_core.tables.refs import TableRef, control_table
 
@@ -83,25 +84,30 @@ def commits_ref(branch: str) -> TableRef:
     return control_table(layout.COMMITS, None if branch == layout.MAIN_BRANCH else branch)
 
 
-def record_commit(tables: Tables, head: GraphHead, branch: str, manifest_version: int) -> None:
+def record_commit(
+    tables: Tables, head: GraphHead, branch: str, manifest_version: int, barrier: Barrier
+) -> None:
     """Write the actor row, then the commit row, of a head that was just published."""
     if head.actor_id:
-        append_rows(tables, control_table(layout.COMMIT_ACTORS), actor_rows(head), head.operation_id)
+        actors = control_table(layout.COMMIT_ACTORS)
+        append_rows(tables, actors, actor_rows(head), head.operation_id, barrier)
     faults.hit("history.actor_recorded")
     rows = commit_rows(head, branch, manifest_version)
-    append_rows(tables, commits_ref(branch), rows, head.operation_id)
+    append_rows(tables, commits_ref(branch), rows, head.operation_id, barrier)
     faults.hit("history.commit_recorded")
 
 
 def complete_commit(tables: Tables, head: GraphHead, branch: str, manifest_version: int) -> None:
-    """The same for a head whose writer may have got any distance; under the branch lock."""
+    """The same, synced, for a head whose writer may have got any distance; under the branch lock."""
     key = "graph_commit_id"
+    barrier = Barrier(tables.storage)
     if head.actor_id:
         actors = control_table(layout.COMMIT_ACTORS)
-        append_if_absent(tables, actors, key, actor_rows(head), head.operation_id)
+        append_if_absent(tables, actors, key, actor_rows(head), head.operation_id, barrier)
     faults.hit("history.actor_recorded")
     rows = commit_rows(head, branch, manifest_version)
-    append_if_absent(tables, commits_ref(branch), key, rows, head.operation_id)
+    append_if_absent(tables, commits_ref(branch), key, rows, head.operation_id, barrier)
+    barrier.sync()
     faults.hit("history.commit_recorded")
 
 

@@ -15,6 +15,7 @@ from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.log_append import read_log_rows
 from omnigraph_core.tables.refs import control_table
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _rows(tables: Tables, path: str, branch: str) -> list[dict[str, Any]]:
     """All rows of a commit table; none when the table is only created on demand."""
     ref = control_table(path, None if branch == layout.MAIN_BRANCH else branch)
     try:
-        rows: pa.Table = tables.open(ref).read()
+        rows: pa.Table = read_log_rows(tables, ref)
     except TableNotFound:
         return []
     columns = {name: rows.column(name) for name in rows.column_names}

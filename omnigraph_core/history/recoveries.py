@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.failures import TableNotFound
-from omnigraph_core.tables.log_append import append_if_absent
+from omnigraph_core.tables.log_append import append_if_absent, read_log_rows
 from omnigraph_core.tables.refs import control_table
 
 if TYPE_CHECKING:
@@ -86,13 +87,16 @@ def record_recovery(tables: Tables, recovery: Recovery) -> None:
         "parent_commit_id": recovery.parent_commit_id,
     }
     rows = pa.Table.from_pylist([row], schema=recoveries_schema())
-    append_if_absent(tables, control_table(layout.RECOVERIES), "operation_id", rows, recovery.operation_id)
+    barrier = Barrier(tables.storage)
+    audit = control_table(layout.RECOVERIES)
+    append_if_absent(tables, audit, "operation_id", rows, recovery.operation_id, barrier)
+    barrier.sync()
 
 
 def read_recoveries(tables: Tables) -> list[Recovery]:
     """Every repair there ever was, oldest first."""
     try:
-        rows = tables.open(control_table(layout.RECOVERIES)).read()
+        rows = read_log_rows(tables, control_table(layout.RECOVERIES))
     except TableNotFound:
         return []
     created = rows.column("created_at").cast("int64").to_pylist()

@@ -20,7 +20,7 @@ from omnigraph_core.manifest.stamp import migrate
 from omnigraph_core.tables.commit import Guard, commit_exact
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.durability import sync_version
+from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown, HeadMoved
 from omnigraph_core.tables.fence import merge_fenced
 from omnigraph_core.tables.staged import discard_files
@@ -131,15 +131,23 @@ class Publisher:
         self._manifest = manifest
         self._tables = manifest.tables
 
-    def publish(self, request: Publish, guard: Guard) -> Snapshot:
-        """Make the request true in one version of `__manifest`, synced, and return the result.
+    def publish(self, request: Publish, guard: Guard, barrier: Barrier | None = None) -> Snapshot:
+        """Make the request true in one version of `__manifest` and return the result.
 
-        `guard` raises when the branch lock is lost; asked before every attempt.
+        `guard` raises when the branch lock is lost; asked before every attempt. The new
+        version is synced, or left to the caller's `barrier`.
         """
+        pending = barrier or Barrier(self._tables.storage)
+        snapshot = self._publish(request, guard, pending)
+        if barrier is None:
+            pending.sync()
+        return snapshot
+
+    def _publish(self, request: Publish, guard: Guard, barrier: Barrier) -> Snapshot:
         for _ in range(1 + RETRY_BUDGET):
             table, state = self._current(request, guard)
             if _is_ours(state, request):
-                return self._found(request, table, state)
+                return self._found(request, table, state, barrier)
             rows = _checked_rows(request, state)
             guard()
             faults.hit("manifest.before_publish")
@@ -148,15 +156,15 @@ class Publisher:
             except CommitLost:
                 continue
             except StorageError as error:
-                return self._settle(request, guard, error)
+                return self._settle(request, guard, error, barrier)
             faults.hit("manifest.after_publish")
-            return self._finish(request, table, published)
+            return self._finish(request, table, published, barrier)
         raise RowLevelCasContention(
             f"branch '{request.branch}': lost {1 + RETRY_BUDGET} publishes in a row to other writers",
             hint="try again when fewer writers are active",
         )
 
-    def compact(self, branch: str, operation_id: str, guard: Guard) -> bool:
+    def compact(self, branch: str, operation_id: str, guard: Guard, barrier: Barrier | None = None) -> bool:
         """Rewrite the tail of small fragments if there are too many; True if it did.
 
         Losing to another publish is fine: theirs will find the same tail.
@@ -171,7 +179,10 @@ class Publisher:
         except (CommitLost, HeadMoved):
             discard_files(self._tables.storage, [staged])
             return False
-        sync_version(self._tables, rewritten, table)
+        pending = barrier or Barrier(self._tables.storage)
+        pending.add_version(rewritten, table)
+        if barrier is None:
+            pending.sync()
         return True
 
     def _current(self, request: Publish, guard: Guard) -> tuple[Table, ManifestState]:
@@ -194,14 +205,14 @@ class Publisher:
         whole = self._manifest.open_before_torn(branch)
         return bool(set_aside_torn(self._tables, whole.ref, whole.version, guard))
 
-    def _finish(self, request: Publish, base: Table, published: Table) -> Snapshot:
-        sync_version(self._tables, published, base)
+    def _finish(self, request: Publish, base: Table, published: Table, barrier: Barrier) -> Snapshot:
+        barrier.add_version(published, base)
         state = self._manifest.state_of(published, request.branch, request.branch_identity)
         if not _is_ours(state, request):
             raise InternalError("a publish succeeded, but the head row is not ours")
         return state.snapshot(request.branch, request.branch_identity)
 
-    def _settle(self, request: Publish, guard: Guard, error: StorageError) -> Snapshot:
+    def _settle(self, request: Publish, guard: Guard, error: StorageError, barrier: Barrier) -> Snapshot:
         """After a failure that is not a lost race: did it land all the same?"""
         try:
             table, state = self._current(request, guard)
@@ -211,11 +222,11 @@ class Publisher:
             ) from second
         if not _is_ours(state, request):
             raise error
-        return self._found(request, table, state)
+        return self._found(request, table, state, barrier)
 
-    def _found(self, request: Publish, table: Table, state: ManifestState) -> Snapshot:
+    def _found(self, request: Publish, table: Table, state: ManifestState, barrier: Barrier) -> Snapshot:
         """Our publish landed without our noticing; synced anew, as nobody may have come that far."""
-        sync_version(self._tables, table, None)
+        barrier.add_version(table, None)
         return state.snapshot(request.branch, request.branch_identity)
 
 

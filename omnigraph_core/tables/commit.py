@@ -21,6 +21,7 @@ from omnigraph_core.tables.failures import (
     ForeignCommit,
     HeadMoved,
     is_contention,
+    short_reason,
     storage_error,
 )
 from omnigraph_core.tables.staged import OPERATION_PROPERTY, StagedWrite, StageKind, prepare
@@ -77,12 +78,12 @@ def _settle(tables: Tables, staged: StagedWrite, error: Exception) -> Table:
         version = find_operation(head, staged.operation_id, since=staged.read_version)
     except Exception as second:
         raise CommitUnknown(
-            f"cannot tell whether the commit to table '{staged.ref.key}' landed: {error}"
+            f"cannot tell whether the commit to table '{staged.ref.key}' landed: {short_reason(error)}"
         ) from second
     if version is None and not tables.storage.location.is_local:
         # A request that timed out may still land; only whoever occupies the version knows.
         raise CommitUnknown(
-            f"the commit to table '{staged.ref.key}' has not landed, but still may: {error}"
+            f"the commit to table '{staged.ref.key}' has not landed, but still may: {short_reason(error)}"
         ) from error
     if version is None:
         raise storage_error(staged.ref, "committing to", error) from error

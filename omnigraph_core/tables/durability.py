@@ -48,13 +48,34 @@ def own_files(table: Table) -> dict[str, int | None]:
     return found
 
 
+class Barrier:
+    """Versions that must be safe before the next step; synced together, in parallel."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._paths: list[str] = []
+
+    def add_version(self, table: Table, base: Table | None) -> None:
+        """Everything `table` added on top of `base` (everything it has, if None)."""
+        if not self._storage.location.is_local:
+            return
+        known = {} if base is None else own_files(base)
+        files = [path for path in own_files(table) if path not in known]
+        if has_blobs(table.schema):
+            files += [side for path in files for side in side_files(self._storage, path)]
+        self._paths += [*files, manifest_path(table.ref, table.version)]
+
+    def sync(self) -> None:
+        """Return when everything added so far survives a power cut."""
+        paths, self._paths = self._paths, []
+        sync_files(self._storage, paths)
+
+
 def sync_version(tables: Tables, table: Table, base: Table | None) -> None:
-    """Sync everything `table` added on top of `base` (everything it has, if None), one barrier."""
-    known = {} if base is None else own_files(base)
-    files = [path for path in own_files(table) if path not in known]
-    if has_blobs(table.schema):
-        files += [side for path in files for side in side_files(tables.storage, path)]
-    sync_files(tables.storage, [*files, manifest_path(table.ref, table.version)])
+    """A barrier for one version."""
+    barrier = Barrier(tables.storage)
+    barrier.add_version(table, base)
+    barrier.sync()
 
 
 def sync_staged(storage: Storage, staged: Iterable[StagedWrite]) -> None:

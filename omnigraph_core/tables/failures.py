@@ -71,6 +71,7 @@ class VersionNotFound(NotFoundError):
 # What a call into Lance can raise (beside pyarrow's own, most of which are among these).
 LANCE_RAISES = (OSError, ValueError, RuntimeError)
 
+_S3_BODY = re.compile(r"<\?xml|<Error\b")
 _S3_CODE = re.compile(r"<Code>(\w+)</Code>")
 _RUST_POSITION = re.compile(r", \S+\.rs:\d+")
 
@@ -128,16 +129,16 @@ def storage_error(ref: TableRef, doing: str, error: BaseException) -> StorageErr
             hint="free some space and try again; nothing was published",
         )
     if "Permission denied" in text or "Read-only file system" in text:
-        return StorageError(f"not allowed to write while {doing} {where}: {_short(text)}")
-    return StorageError(f"{doing} {where} failed: {_short(text)}")
+        return StorageError(f"not allowed to write while {doing} {where}: {short_reason(error)}")
+    return StorageError(f"{doing} {where} failed: {short_reason(error)}")
 
 
-def _short(text: str) -> str:
-    """Without the Rust source position at the end, and without the body of an S3 answer.
+def short_reason(error: BaseException) -> str:
+    """Lance's message without the Rust source position at its end and the body of an S3 answer.
 
     The body of a refused signature may quote credentials; its code says enough.
     """
-    head, body, rest = text.partition("<?xml")
-    code = _S3_CODE.search(rest) if body else None
+    head, *body = _S3_BODY.split(str(error), maxsplit=1)
+    code = _S3_CODE.search(body[0]) if body else None
     first = _RUST_POSITION.split(head.split("\n", 1)[0], maxsplit=1)[0].strip()
     return f"{first} {code[1]}" if code else first

@@ -11,7 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.failures import LANCE_RAISES, CommitLost, is_contention, storage_error
+from omnigraph_core.tables.failures import (
+    LANCE_RAISES,
+    CommitLost,
+    CommitUnknown,
+    is_contention,
+    storage_error,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +28,8 @@ PRIMARY_KEY_METADATA = b"lance-schema:unenforced-primary-key"
 def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Table:
     """Upsert `rows` by `key` on top of exactly this version; CommitLost if anybody touched a key.
 
-    Other failures are storage errors whose outcome the caller must find out by reading.
+    Other failures are storage errors whose outcome the caller must find out by reading. On
+    object storage they are CommitUnknown: what has not landed when it reads may land later.
     """
     # `execute` moves the handle it runs on; a Table never changes, so it gets its own.
     handle = tables.open(table.ref, table.version)
@@ -38,5 +45,8 @@ def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Tabl
     except LANCE_RAISES as error:
         if is_contention(error):
             raise CommitLost(f"another publish to '{table.ref.key}' came first") from error
-        raise storage_error(table.ref, "publishing to", error) from error
+        failure = storage_error(table.ref, "publishing to", error)
+        if not tables.storage.location.is_local:
+            raise CommitUnknown(f"{failure}; it may still land") from error
+        raise failure from error
     return handle

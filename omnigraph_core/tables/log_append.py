@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph_core.errors import StorageError
+from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.create import TableExists, create_table
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.durability import sync_new_table, sync_version
+from omnigraph_core.tables.durability import Barrier, sync_new_table
 from omnigraph_core.tables.failures import LANCE_RAISES, TableNotFound, storage_error
 from omnigraph_core.tables.fragments import write_rows
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import operation_properties
+from omnigraph_core.tables.torn import is_torn, open_newest_whole, set_aside_torn, versions_on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,37 +28,67 @@ if TYPE_CHECKING:
 _RETRIES = 20
 
 
-def append_rows(tables: Tables, ref: TableRef, rows: pa.Table, operation_id: str) -> None:
-    """Append, synced; creates the dataset when it is the first row ever."""
+def append_rows(tables: Tables, ref: TableRef, rows: pa.Table, operation_id: str, barrier: Barrier) -> None:
+    """Append; creates the dataset when it is the first row ever. Safe once `barrier` is synced."""
     try:
-        base = tables.open(ref)
+        base = _open_whole(tables, ref)
     except TableNotFound:
         base = _create(tables, ref, rows.schema, operation_id)
-    _append(tables, base, rows, operation_id)
+    transaction = write_rows(base, rows)
+    transaction.transaction_properties = operation_properties(operation_id)
+    barrier.add_version(_commit(base, transaction), base)
 
 
-def append_if_absent(tables: Tables, ref: TableRef, key: str, rows: pa.Table, operation_id: str) -> bool:
+def append_if_absent(
+    tables: Tables, ref: TableRef, key: str, rows: pa.Table, operation_id: str, barrier: Barrier
+) -> bool:
     """Append one row unless a row with its `key` is there; True if it was appended.
 
     Exactly once only under a lock that keeps other appenders of the same key away.
     """
     value = rows.column(key)[0].as_py()
     try:
-        if tables.open(ref).count_rows(f"{key} = {quote_text(value)}"):
+        present = _open_whole(tables, ref)
+        if present.count_rows(f"{key} = {quote_text(value)}"):
+            # Whoever wrote it may have died before syncing it.
+            barrier.add_version(present, None)
             return False
     except TableNotFound:
         pass
-    append_rows(tables, ref, rows, operation_id)
+    append_rows(tables, ref, rows, operation_id, barrier)
     return True
 
 
-def compact_log(tables: Tables, ref: TableRef, operation_id: str) -> None:
+def read_log_rows(tables: Tables, ref: TableRef) -> pa.Table:
+    """All rows; those of the version before, when a power cut tore the newest. Writes nothing."""
+    try:
+        return tables.open(ref).read()
+    except StorageError:
+        if not tables.storage.location.is_local:
+            raise
+        return open_newest_whole(tables, ref).read()
+
+
+def compact_log(tables: Tables, ref: TableRef, operation_id: str, barrier: Barrier) -> None:
     """Rewrite the tail of one-row fragments when there are too many; losing a race is fine."""
     table = tables.open(ref)
     tail = tail_to_rewrite(table.fragment_rows())
     if tail:
         staged = stage_control_rewrite(tables.storage, table, tail, operation_id)
-        sync_version(tables, _commit(table, staged.transaction), table)
+        barrier.add_version(_commit(table, staged.transaction), table)
+
+
+def _open_whole(tables: Tables, ref: TableRef) -> Table:
+    """HEAD for appending to; one that a power cut tore is set aside first.
+
+    Needs no lock: a live appender's version is whole before it has a name, so a torn one
+    is a dead one's. What it held is written again by the recovery of that writer.
+    """
+    if tables.storage.location.is_local:
+        versions = versions_on_disk(tables, ref)
+        if versions and is_torn(tables, ref, versions[0]):
+            set_aside_torn(tables, ref, open_newest_whole(tables, ref).version, unguarded)
+    return tables.open(ref)
 
 
 def _create(tables: Tables, ref: TableRef, schema: pa.Schema, operation_id: str) -> Table:
@@ -65,12 +98,6 @@ def _create(tables: Tables, ref: TableRef, schema: pa.Schema, operation_id: str)
         return tables.open(ref)
     sync_new_table(tables.storage, ref)
     return created
-
-
-def _append(tables: Tables, base: Table, rows: pa.Table, operation_id: str) -> None:
-    transaction = write_rows(base, rows)
-    transaction.transaction_properties = operation_properties(operation_id)
-    sync_version(tables, _commit(base, transaction), base)
 
 
 def _commit(base: Table, transaction: object) -> Table:

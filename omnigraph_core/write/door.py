@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from omnigraph_core import faults, layout
-from omnigraph_core.errors import BusyError, OmnigraphError
+from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError
 from omnigraph_core.history.commits import commits_ref, record_commit
 from omnigraph_core.history.recoveries import ROLLED_BACK
 from omnigraph_core.ids import new_ulid, now_us
@@ -25,16 +25,18 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Lock, LockLost
 from omnigraph_core.tables.commit import commit_exact, is_all_ours
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.durability import sync_manifests, sync_staged
+from omnigraph_core.tables.durability import Barrier, sync_manifests, sync_staged
+from omnigraph_core.tables.failures import TableNotFound, is_missing
 from omnigraph_core.tables.log_append import compact_log
 from omnigraph_core.tables.refs import control_table
-from omnigraph_core.tables.staged import discard_files
+from omnigraph_core.tables.staged import StagedFileMissing, discard_files
 from omnigraph_core.write.forks import WritableTable, fork_table, needs_fork
 from omnigraph_core.write.freshness import (
     Drift,
     SchemaChanged,
     StalePlan,
     check_assumptions,
+    check_branch,
     check_precondition,
     check_tables,
 )
@@ -77,13 +79,16 @@ class Door:
         """
         for _ in range(1 + REPLANS_MAX):
             base = self.base(branch)
-            plan = build(base)
-            if plan is None:
-                return Published(None, base)
+            plan = None
             try:
-                return self.publish(plan)
+                plan = build(base)
+                return Published(None, base) if plan is None else self.publish(plan)
             except (StalePlan, SchemaChanged):
-                discard_files(self.storage, plan.staged)
+                discard_files(self.storage, plan.staged if plan else ())
+            except (StorageError, NotFoundError) as error:
+                check_branch(self.manifest, base)
+                if plan is not None or not _may_have_lost_a_fork(base, error):
+                    raise
         raise ReplansUsedUp(
             f"branch '{branch}': {1 + REPLANS_MAX} times in a row somebody else wrote first",
             hint="try again",
@@ -124,13 +129,17 @@ class Door:
             except OmnigraphError as error:
                 return self._settle(sidecar, lock, error)
             warnings = self._phase_d(sidecar)
-            self._compact(plan, lock)
         return Published(sidecar.head.commit_id, snapshot, warnings)
 
     def _check_tables(self, plan: WritePlan, current: Snapshot, lock: Lock) -> None:
         """Versions of ours that no sidecar explains are a late writer's: undone, never published."""
         try:
             check_tables(self.tables, plan, lock.check)
+        except (TableNotFound, StagedFileMissing) as error:
+            forks = [table for table in plan.tables if table.fork is not None]
+            if not forks:
+                raise
+            raise StalePlan(forks[0].ref.key, forks[0].base_version, 0) from error
         except Drift as drift:
             head = self.tables.open(current.entry(drift.table_key).ref)
             if not is_all_ours(head, since=drift.published):
@@ -153,10 +162,13 @@ class Door:
                 faults.hit(f"write.table_committed.{len(committed)}")
         sync_manifests(self.tables, committed)
         faults.hit("write.after_b")
-        snapshot = self.publisher.publish(sidecar.to_publish(), lock.check)
+        barrier = Barrier(self.storage)
+        snapshot = self.publisher.publish(sidecar.to_publish(), lock.check, barrier)
         faults.hit("write.published")
         if plan.makes_commit:
-            record_commit(self.tables, sidecar.head, plan.branch, snapshot.manifest_version)
+            record_commit(self.tables, sidecar.head, plan.branch, snapshot.manifest_version, barrier)
+        self._compact(plan, lock, barrier)
+        barrier.sync()
         faults.hit("write.after_c")
         return snapshot
 
@@ -187,18 +199,25 @@ class Door:
         warning = f"the write was finished by recovery after: {error}"
         return Published(sidecar.head.commit_id, snapshot, (warning,))
 
-    def _compact(self, plan: WritePlan, lock: Lock) -> None:
+    def _compact(self, plan: WritePlan, lock: Lock, barrier: Barrier) -> None:
         """Keep our own datasets small; failing to is not this write's problem."""
         try:
-            self.publisher.compact(plan.branch, plan.operation_id, lock.check)
-            compact_log(self.tables, commits_ref(plan.branch), plan.operation_id)
-            compact_log(self.tables, control_table(layout.COMMIT_ACTORS), plan.operation_id)
+            self.publisher.compact(plan.branch, plan.operation_id, lock.check, barrier)
+            compact_log(self.tables, commits_ref(plan.branch), plan.operation_id, barrier)
+            compact_log(self.tables, control_table(layout.COMMIT_ACTORS), plan.operation_id, barrier)
         except OmnigraphError:
             return
 
     def _locked(self, branch: str, doing: str, operation_id: str | None = None) -> Lock:
         name = layout.branch_lock(branch)
         return self.storage.locks.lock(name, doing=doing, operation_id=operation_id).acquire()
+
+
+def _may_have_lost_a_fork(base: Snapshot, error: OmnigraphError) -> bool:
+    """Until its first publish a fork is nobody's: whoever recovers another writer that used it
+    removes it, with what we have staged on it."""
+    unforked = any(needs_fork(entry, base.branch) for entry in base.tables.values())
+    return unforked and is_missing(error)
 
 
 def _head(plan: WritePlan, lock_token: int) -> GraphHead:

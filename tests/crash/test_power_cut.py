@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph_core.graph import Graph
+from omnigraph_core.graph import Graph, GraphNotFound
 from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.settings import Settings
@@ -17,9 +17,10 @@ from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.commit import commit_exact
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.torn import set_aside_torn
-from tests.conftest import PEOPLE, REPOSITORY, clean_environment
+from tests.conftest import OMNIGRAPH, PEOPLE, REPOSITORY, clean_environment
 from tests.powercut import Operation, Survival, cuts, record
 from tests.programs import require_program
+from tests.writers import WRITTEN, check_whole, content, open_graph, write_three
 
 # Two tables written, committed and published by a process of its own, in the order of the write protocol.
 WRITER = """
@@ -165,3 +166,60 @@ def test_without_syncing_the_publish_is_lost(graph: Path, pristine: Path, tmp_pa
         if survival is Survival.DROPPED
     )
     assert last == BEFORE
+
+
+def door_states(root: Path, tmp_path: Path) -> Iterator[Survival]:
+    """Each state in which a power cut may leave a write through the door, laid out at `root`."""
+    require_program("strace")
+    before = tmp_path / "before"
+    shutil.copytree(root, before)
+    command = [sys.executable, "-m", "tests.writers", str(root), "main", "second"]
+    environment = clean_environment(OMNIGRAPH_FSYNC="on", PYTHONPATH=str(REPOSITORY))
+    operations = record(command, root, environment, tmp_path / "door.log")
+    for _, survival, _ in cuts(before, operations, root):
+        yield survival
+
+
+def settled(root: Path) -> set[str]:
+    """Open it for writing, as the next command would, and see who is there."""
+    graph = open_graph(root, Settings(fsync=False, actor="ann"))
+    check_whole(graph)
+    found = content(graph)
+    people = {key: found[key] & {"second"} for key in WRITTEN}
+    assert len({frozenset(names) for names in people.values()}) == 1, "half a commit"
+    return found["node:Person"]
+
+
+def test_a_write_through_the_door_survives_a_power_cut_at_any_moment(tmp_path: Path) -> None:
+    root = tmp_path / "g"
+    graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="ann", working_directory=tmp_path))
+    for number in range(16):
+        write_three(graph, f"w{number}")
+    last: dict[Survival, set[str]] = {}
+    for survival in door_states(root, tmp_path):
+        last[survival] = settled(root)
+    for survival, people in last.items():
+        assert "second" in people, f"{survival.value}: the acknowledged write is lost"
+
+
+def test_a_power_cut_during_init_leaves_a_graph_or_nothing(tmp_path: Path) -> None:
+    require_program("strace")
+    root = tmp_path / "home" / "g"
+    root.parent.mkdir()
+    (tmp_path / "people.pg").write_text(PEOPLE)
+    (tmp_path / "before").mkdir()
+    command = [str(OMNIGRAPH), "init", "--schema", str(tmp_path / "people.pg"), str(root)]
+    environment = clean_environment(OMNIGRAPH_FSYNC="on")
+    operations = record(command, root.parent, environment, tmp_path / "init.log")
+    settings = Settings(fsync=False, actor="ann", working_directory=tmp_path)
+    exists = {}
+    for count, survival, _ in cuts(tmp_path / "before", operations, root.parent, every=7):
+        try:
+            graph = Graph.open(str(root), settings)
+            assert len(graph.snapshot().tables) == 4
+            exists[survival] = True
+        except GraphNotFound:
+            Graph.init(str(root), PEOPLE, settings)
+            assert not exists.get(survival), f"{survival.value} after {count}: it was there before"
+        assert set(content(open_graph(root, settings))) == {*WRITTEN, "edge:WorksAt"}
+    assert exists == dict.fromkeys(Survival, True)
