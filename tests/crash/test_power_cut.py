@@ -128,9 +128,9 @@ def test_every_state_is_before_or_after(graph: Path, pristine: Path, tmp_path: P
     operations = trace(graph, tmp_path, fsync=True)
     assert {each.call for each in operations} >= {"open", "write", "sync", "rename", "link", "unlink"}
     seen = {survival: [] for survival in Survival}
-    for count, survival, content in states(graph, pristine, operations):
-        assert content in (BEFORE, AFTER), f"after {count} of {len(operations)} operations, {survival.value}"
-        seen[survival].append(content == AFTER)
+    for count, survival, people in states(graph, pristine, operations):
+        assert people in (BEFORE, AFTER), f"after {count} of {len(operations)} operations, {survival.value}"
+        seen[survival].append(people == AFTER)
     for survival, landed in seen.items():
         assert landed == sorted(landed), f"{survival.value}: a later cut shows an earlier state"
         assert landed[0] is False
@@ -161,14 +161,12 @@ def test_without_syncing_the_publish_is_lost(graph: Path, pristine: Path, tmp_pa
     operations = trace(graph, tmp_path, fsync=False)
     assert not [each for each in operations if each.call == "sync"]
     *_, last = (
-        content
-        for _, survival, content in states(graph, pristine, operations)
-        if survival is Survival.DROPPED
+        people for _, survival, people in states(graph, pristine, operations) if survival is Survival.DROPPED
     )
     assert last == BEFORE
 
 
-def door_states(root: Path, tmp_path: Path) -> Iterator[Survival]:
+def door_states(root: Path, tmp_path: Path, every: int) -> Iterator[Survival]:
     """Each state in which a power cut may leave a write through the door, laid out at `root`."""
     require_program("strace")
     before = tmp_path / "before"
@@ -176,7 +174,7 @@ def door_states(root: Path, tmp_path: Path) -> Iterator[Survival]:
     command = [sys.executable, "-m", "tests.writers", str(root), "main", "second"]
     environment = clean_environment(OMNIGRAPH_FSYNC="on", PYTHONPATH=str(REPOSITORY))
     operations = record(command, root, environment, tmp_path / "door.log")
-    for _, survival, _ in cuts(before, operations, root):
+    for _, survival, _ in cuts(before, operations, root, every):
         yield survival
 
 
@@ -190,19 +188,21 @@ def settled(root: Path) -> set[str]:
     return found["node:Person"]
 
 
-def test_a_write_through_the_door_survives_a_power_cut_at_any_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_write_through_the_door_survives_a_power_cut_at_any_moment(every: int, tmp_path: Path) -> None:
     root = tmp_path / "g"
     graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="ann", working_directory=tmp_path))
     for number in range(16):
         write_three(graph, f"w{number}")
     last: dict[Survival, set[str]] = {}
-    for survival in door_states(root, tmp_path):
+    for survival in door_states(root, tmp_path, every):
         last[survival] = settled(root)
     for survival, people in last.items():
         assert "second" in people, f"{survival.value}: the acknowledged write is lost"
 
 
-def test_a_power_cut_during_init_leaves_a_graph_or_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_power_cut_during_init_leaves_a_graph_or_nothing(every: int, tmp_path: Path) -> None:
     require_program("strace")
     root = tmp_path / "home" / "g"
     root.parent.mkdir()
@@ -213,7 +213,7 @@ def test_a_power_cut_during_init_leaves_a_graph_or_nothing(tmp_path: Path) -> No
     operations = record(command, root.parent, environment, tmp_path / "init.log")
     settings = Settings(fsync=False, actor="ann", working_directory=tmp_path)
     exists = {}
-    for count, survival, _ in cuts(tmp_path / "before", operations, root.parent, every=7):
+    for count, survival, _ in cuts(tmp_path / "before", operations, root.parent, every):
         try:
             graph = Graph.open(str(root), settings)
             assert len(graph.snapshot().tables) == 4

@@ -1,0 +1,135 @@
+"""Killing a process, or failing its disk, at a chosen system call; by `strace -e inject`.
+
+strace counts the calls of each thread for itself, so "the Nth write" is the Nth of whatever
+thread comes so far first. A dry run lists what there is: for every call on a file of the
+graph, which one of its thread it was. Lance hands its file work to any idle thread, so a
+later run may count a little differently: a cut then falls on a neighbouring call, or on
+none at all, and whoever uses this looks at what was hit instead of assuming it.
+
+Runnable, as the victim: `python -m tests.crash.injection write ROOT BRANCH NAME` or
+`recover ROOT`. Expected errors end it with one line and exit code 74, as the command line does.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph_core.errors import OmnigraphError
+from tests.conftest import REPOSITORY, clean_environment
+from tests.programs import require_program
+from tests.writers import open_graph, write_three
+
+CALLS = ("write", "pwrite64", "fsync", "renameat", "rename", "linkat", "unlink", "unlinkat")
+FAILED = 74
+
+_LINE = re.compile(r"(?P<pid>\d+)\s+(?P<call>\w+)\((?P<rest>.*)")
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Cut:
+    """The `nth` call of a kind in one thread."""
+
+    call: str
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """How a traced process ended, and the lines of its calls."""
+
+    code: int
+    out: str
+    err: str
+    lines: tuple[str, ...]
+
+    @property
+    def injected(self) -> list[str]:
+        return [line for line in self.lines if "INJECTED" in line]
+
+
+def victim(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "tests.crash.injection", *map(str, arguments)]
+
+
+def run_traced(
+    command: Sequence[str], log: Path, calls: Sequence[str], inject: str | None = None, **environment: str
+) -> Traced:
+    """Run under strace; syncing is on, since syncs are what we cut at."""
+    strace = require_program("strace")
+    options = ["-f", "-y", "-o", str(log), "-e", "trace=" + ",".join(calls)]
+    done = subprocess.run(
+        [strace, *options, *(["-e", f"inject={inject}"] if inject else []), *command],
+        env=clean_environment(
+            **{"OMNIGRAPH_FSYNC": "on", "OMNIGRAPH_LOCK_TIMEOUT": "10", "PYTHONDONTWRITEBYTECODE": "1"},
+            **environment,
+        ),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Traced(done.returncode, done.stdout, done.stderr, tuple(log.read_text().splitlines()))
+
+
+def possible_cuts(traced: Traced, root: Path) -> list[Cut]:
+    """Every call on a file of the graph, by its place among the calls of its thread."""
+    counts: Counter[tuple[str, str]] = Counter()
+    found: dict[Cut, None] = {}
+    for line in traced.lines:
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        counts[match["pid"], match["call"]] += 1
+        if str(root) in match["rest"]:
+            found[Cut(match["call"], counts[match["pid"], match["call"]])] = None
+    return list(found)
+
+
+def spread(cuts: Sequence[Cut], count: int, seed: int) -> list[Cut]:
+    """Some of the cuts: each kind of call in turn, anywhere in its range."""
+    chance = random.Random(seed)
+    by_call: dict[str, list[Cut]] = {}
+    for cut in cuts:
+        by_call.setdefault(cut.call, []).append(cut)
+    for each in by_call.values():
+        chance.shuffle(each)
+    chosen: list[Cut] = []
+    while len(chosen) < count and any(by_call.values()):
+        chosen += [each.pop() for each in by_call.values() if each]
+    return chosen[:count]
+
+
+def synced_paths(traced: Traced) -> set[str]:
+    """Files and directories that were synced without an error."""
+    opened = re.compile(r"f(?:data)?sync\(\d+<(?P<path>[^>]*)>")
+    lines = (line for line in traced.lines if " = -1 " not in line)
+    return {match["path"] for line in lines if (match := opened.search(line))}
+
+
+# ---- the victim ----
+
+
+def main() -> None:
+    verb, root, *more = sys.argv[1:]
+    try:
+        graph = open_graph(Path(root))
+        if verb == "write":
+            branch, name = more
+            published = write_three(graph, name, branch)
+            sys.stdout.write(f"{published.commit_id}\n")
+            sys.stderr.writelines(f"warning: {text}\n" for text in published.warnings)
+    except OmnigraphError as error:
+        sys.stderr.write(f"error: {type(error).__name__}: {error}\nhint: {error.hint}\n")
+        raise SystemExit(FAILED) from None
+
+
+if __name__ == "__main__":
+    main()
