@@ -19,6 +19,7 @@ from omnigraph_cli.commands import (
     completion,
     init,
     recovery,
+    relocate,
     schema,
     snapshot,
     status,
@@ -48,7 +49,7 @@ def build_app() -> typer.Typer:
     def root(version: VersionOption = False) -> None:
         """A git-like graph store: typed nodes and edges, atomic commits, branches, time travel."""
 
-    for module in (init, status, snapshot, branch, commit, schema, recovery, completion, version):
+    for module in (init, status, snapshot, branch, commit, schema, recovery, relocate, completion, version):
         module.register(app)
     return app
 

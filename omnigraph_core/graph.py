@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from omnigraph_core import faults, layout
@@ -14,7 +14,8 @@ from omnigraph_core.catalog.files import (
     schema_at,
 )
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
+from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.history.log import CommitGone, CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
@@ -28,6 +29,8 @@ from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, LockHolder, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.relocation import relocate_forks
 from omnigraph_core.write.branches import create_branch, delete_branch, list_branches
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.genesis import RootState, forget_init, init_graph, inspect_root, manifest_is_whole
@@ -109,7 +112,7 @@ class Graph:
 
     def snapshot_of(self, ref: str) -> Snapshot:
         """The graph as it was at a ref: branch, commit id, `REF~N` or `REF@{TIME}`."""
-        commit = self.commit(ref)
+        commit = self._readable_commit(ref)
         return self._manifest.snapshot_at_version(commit.manifest_version, commit.branch)
 
     def head(self, branch: str = layout.MAIN_BRANCH) -> GraphHead | None:
@@ -126,17 +129,50 @@ class Graph:
             return resolve(read_branch_log(self._tables, self._manifest, branch), ref)
         return resolve(self.log(), ref)
 
+    def _readable_commit(self, ref: str) -> GraphCommit:
+        """The same, if its content is still there."""
+        commit = self.commit(ref)
+        if commit.branch_is_gone:
+            raise CommitGone(commit)
+        return commit
+
     def branches(self) -> list[str]:
         return list_branches(self.door)
 
     def create_branch(self, name: str, source: str = layout.MAIN_BRANCH) -> GraphCommit:
         """Make a branch that starts at a ref; returns the commit it starts at."""
-        commit = self.commit(source)
+        commit = self._readable_commit(source)
         create_branch(self.door, name, commit)
         return commit
 
     def delete_branch(self, name: str) -> None:
         delete_branch(self.door, name)
+
+    def relocate(self) -> int:
+        """Make the branches of a moved or copied graph refer to this place; returns files changed.
+
+        Nobody may be writing: the locks of all branches are held for as long as it takes.
+        """
+        branches = [layout.MAIN_BRANCH, *self._manifest.branches()]
+        locks = [layout.REFS_LOCK, *map(layout.branch_lock, branches)]
+        with self._storage.locks.lock_all(locks, doing="relocate") as held:
+            changed = 0
+            for ref in self._datasets():
+                held.check()
+                changed += relocate_forks(self._tables, ref)
+        return changed
+
+    def _datasets(self) -> Iterator[TableRef]:
+        """Every dataset that may have forks; the manifest first, so that it can be read for the rest."""
+        yield manifest_ref(layout.MAIN_BRANCH)
+        yield commits_ref(layout.MAIN_BRANCH)
+        paths = {
+            entry.table_key: entry.table_path
+            for branch in (layout.MAIN_BRANCH, *self._manifest.branches())
+            for entry in self.snapshot(branch).tables.values()
+        }
+        for key, path in sorted(paths.items()):
+            yield TableRef(key, path)
 
     def has_pending(self) -> bool:
         """Has any write begun and not ended? One listing."""

@@ -37,6 +37,19 @@ class GraphCommit:
     message: str | None
     schema_hash: str | None
     details: str | None
+    branch_is_gone: bool = False
+    """Known from its audit row alone: its branch was deleted, and another may have the name by now."""
+
+
+class CommitGone(NotFoundError):
+    """The commit is on record, but what it held went with its branch."""
+
+    def __init__(self, commit: GraphCommit) -> None:
+        super().__init__(f"commit {commit.commit_id} was made on branch '{commit.branch}', which is deleted")
+        self.commit_id, self.branch = commit.commit_id, commit.branch
+
+    def details(self) -> Mapping[str, object]:
+        return {"commit_id": self.commit_id, "branch": self.branch}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +166,7 @@ def _from_recovery(recovery: Recovery) -> GraphCommit:
         message=None,
         schema_hash=None,
         details=None,
+        branch_is_gone=True,
     )
 
 

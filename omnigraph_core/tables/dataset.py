@@ -9,6 +9,7 @@ from omnigraph_core.errors import InternalError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
+    GraphMoved,
     TableNotFound,
     VersionNotFound,
     is_missing,
@@ -51,6 +52,8 @@ class Tables:
                 dataset = lance.dataset(
                     uri, version=version, session=self._session, storage_options=self.storage.lance_options
                 )
+            if ref.branch is not None:
+                self._refuse_moved(ref, dataset)
             return Table(ref, dataset)
         except LANCE_RAISES as error:
             if not is_missing(error):
@@ -58,6 +61,13 @@ class Tables:
         if version is not None and self.exists(ref):
             raise VersionNotFound(ref.key, version)
         raise TableNotFound(f"table '{ref.key}' does not exist at {uri}")
+
+    def _refuse_moved(self, ref: TableRef, dataset: LanceDataset) -> None:
+        """A fork reads its parent's files where they were when it was made."""
+        home = self.uri(ref.on(None))
+        for base in dataset.base_paths().values():
+            if base.path != home and not base.path.startswith(home + "/"):
+                raise GraphMoved(ref.key, base.path)
 
     def uri(self, ref: TableRef) -> str:
         """The absolute place Lance is given. Always absolute: branches record it."""

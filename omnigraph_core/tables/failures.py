@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from omnigraph_core.errors import ConflictError, InternalError, NotFoundError, StorageError
+from omnigraph_core.errors import ConflictError, InternalError, NotFoundError, RefusedError, StorageError
 from omnigraph_core.tables.refs import TableRef
 
 
@@ -66,6 +66,20 @@ class VersionNotFound(NotFoundError):
 
     def details(self) -> Mapping[str, object]:
         return {"table_key": self.table_key, "version": self.version}
+
+
+class GraphMoved(RefusedError):
+    """The graph is not where its branches were made."""
+
+    def __init__(self, table_key: str, recorded: str) -> None:
+        super().__init__(
+            f"this graph was moved or copied: its branches still refer to {recorded}",
+            hint="run `omnigraph relocate` once, here",
+        )
+        self.table_key, self.recorded = table_key, recorded
+
+    def details(self) -> Mapping[str, object]:
+        return {"recorded": self.recorded}
 
 
 # What a call into Lance can raise (beside pyarrow's own, most of which are among these).
