@@ -12,10 +12,12 @@ import re
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import parse_qs, unquote
 
 Fault = Literal["status", "reset", "hang", "late", "landed-status", "landed-reset", "landed-hang"]
 """What happens to a request.
@@ -29,7 +31,10 @@ Operation = Literal["PUT", "GET", "HEAD", "LIST", "DELETE"]
 
 @dataclass(slots=True)
 class Rule:
-    """Faults for the requests of one kind whose path matches; the first `skip` of them pass."""
+    """Faults for the requests of one kind whose path matches; the first `skip` of them pass.
+
+    With `after`, nothing happens before that rule has struck.
+    """
 
     operation: Operation
     path: str
@@ -38,12 +43,15 @@ class Rule:
     skip: int = 0
     times: int = 1
     delay_s: float = 0.0
+    after: Rule | None = None
     matches: int = 0
     hits: int = 0
 
     def applies(self, request: Request) -> bool:
         """Count the request if it matches, and say whether it is one of those to spoil."""
         if request.operation != self.operation or not re.search(self.path, request.path):
+            return False
+        if self.after is not None and not self.after.hits:
             return False
         self.matches += 1
         if self.matches <= self.skip or self.hits >= self.times:
@@ -66,7 +74,10 @@ class Request:
 
     @property
     def path(self) -> str:
-        return self.target.partition("?")[0]
+        """The object, or for a listing the prefix that is listed."""
+        path, _, query = self.target.partition("?")
+        prefix = parse_qs(query).get("prefix", [""])[0] if self.operation == "LIST" else ""
+        return unquote(f"{path}/{prefix}" if prefix else path)
 
     @property
     def operation(self) -> str:
@@ -86,6 +97,7 @@ class FaultProxy:
     port: int = 0
     seen: list[tuple[str, str]] = field(default_factory=list)
     _rules: list[Rule] = field(default_factory=list)
+    _under_way: int = 0
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -102,8 +114,9 @@ class FaultProxy:
         skip: int = 0,
         times: int = 1,
         delay_s: float = 0.0,
+        after: Rule | None = None,
     ) -> Rule:
-        rule = Rule(operation, path, fault, status=status, skip=skip, times=times, delay_s=delay_s)
+        rule = Rule(operation, path, fault, status, skip, times, delay_s, after)
         with self._guard:
             self._rules.append(rule)
         return rule
@@ -117,6 +130,13 @@ class FaultProxy:
         """How many such requests have come in."""
         with self._guard:
             return sum(op == operation and bool(re.search(path, where)) for op, where in self.seen)
+
+    def settle(self, within_s: float = 30.0) -> None:
+        """Wait until everything that is to land late has landed."""
+        deadline = time.monotonic() + within_s
+        while self._under_way:
+            assert time.monotonic() < deadline, "a late request never arrived"
+            time.sleep(0.02)
 
     def _rule_for(self, request: Request) -> Rule | None:
         with self._guard:
@@ -143,8 +163,12 @@ class FaultProxy:
         if fault.startswith("landed-"):
             await self._forward(request)
         if fault == "late":
-            await asyncio.sleep(rule.delay_s)
-            await self._forward(request)
+            self._under_way += 1
+            try:
+                await asyncio.sleep(rule.delay_s)
+                await self._forward(request)
+            finally:
+                self._under_way -= 1
         if fault.endswith("status"):
             writer.write(_error_response(rule.status, request))
             await writer.drain()

@@ -119,17 +119,17 @@ def check_whole(graph: Graph) -> None:
         assert history[-1].parent_commit_id is None
         assert len({each.created_at for each in history}) == len(history)
     for commit in log.commits.values():
-        at = graph.snapshot_of(commit.commit_id) if commit.branch in graph.branches() else None
+        at = None if commit.branch_is_gone else graph.snapshot_of(commit.commit_id)
         assert at is None or at.head is None or at.head.commit_id == commit.commit_id
 
 
-def open_graph(root: Path, settings: Settings | None = None) -> Graph:
+def open_graph(root: str | Path, settings: Settings | None = None) -> Graph:
     return Graph.open(str(root), settings or load_settings(), OpenMode.READ_WRITE)
 
 
 def main() -> None:
     root, branch, name, *more = sys.argv[1:]
-    graph = open_graph(Path(root))
+    graph = open_graph(root)
     published = write_three(graph, name, branch, register="register" in more)
     sys.stdout.write(f"{published.commit_id}\n")
 

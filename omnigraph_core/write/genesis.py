@@ -113,7 +113,8 @@ def _undo(storage: Storage, tables: Tables, lock: Lock) -> None:
         if manifest_is_whole(tables):
             return
         lock.check()
-        _clear(storage.control)
+        # On object storage a request of ours may still land; the record says whose it is.
+        _clear(storage.control, keep_record=not storage.location.is_local)
         if storage.location.is_local:
             # Still under the lock: a rival that waits for it finds the file gone and starts anew.
             shutil.rmtree(storage.location.path / layout.LOCKS_DIR, ignore_errors=True)
@@ -252,7 +253,7 @@ def _write_record(control: ControlStore, operation_id: str, actor: str) -> None:
     control.create(layout.staging_record(operation_id), (json.dumps(record, indent=2) + "\n").encode())
 
 
-def _clear(control: ControlStore) -> None:
+def _clear(control: ControlStore, *, keep_record: bool = False) -> None:
     """Remove everything init makes; the record goes last, because it says that this may be done."""
     control.delete_prefix(layout.MANIFEST)
     for name in sorted(layout.ROOT_NAMES - {layout.MANIFEST, layout.LOCKS_DIR, layout.STAGING_DIR}):
@@ -260,7 +261,8 @@ def _clear(control: ControlStore) -> None:
             control.delete(name)
         else:
             control.delete_prefix(name)
-    control.delete_prefix(layout.STAGING_DIR)
+    if not keep_record:
+        control.delete_prefix(layout.STAGING_DIR)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
+from tests.conftest import clean_environment
 from tests.contract.graphs import new_manifest
 
 A, B = "node:A", "node:B"
@@ -31,7 +32,7 @@ from omnigraph_core.manifest.publisher import Publish, Publisher, Update
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.tables.fence import merge_fenced
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead, VersionMetadata
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
 
@@ -44,7 +45,7 @@ def counted(*arguments):
 
 publisher_module.merge_fenced = counted
 place, me, table_key, sees_head = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4] == "head"
-manifest = Manifest(Tables(open_storage(parse_location(place, Path("/")), Settings(fsync=False))))
+manifest = Manifest(Tables(open_storage(parse_location(place, Path("/")), load_settings())))
 publisher = Publisher(manifest)
 
 def head(number, parent):
@@ -84,7 +85,14 @@ for number, line in enumerate(sys.stdin):
 class Workers:
     """Processes that publish in step; the parent's pipes are the barrier."""
 
-    def __init__(self, place: Path, table_keys: list[str], *, sees_head: bool) -> None:
+    def __init__(
+        self,
+        place: str | Path,
+        table_keys: list[str],
+        *,
+        sees_head: bool,
+        environment: dict[str, str] | None = None,
+    ) -> None:
         root = Path(omnigraph_core.__file__).parents[1]
         self._processes = [
             subprocess.Popen(
@@ -93,6 +101,7 @@ class Workers:
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=root,
+                env=clean_environment(**(environment or {})),
             )
             for me, key in enumerate(table_keys)
         ]
@@ -138,29 +147,34 @@ def assert_no_duplicates(manifest: Manifest) -> list[str]:
     return object_ids
 
 
+def race(manifest: Manifest, workers: Workers, rounds: int) -> None:
+    """All publish the next version of one table, again and again; one of them gets through each time."""
+    winners: Counter[int] = Counter()
+    fenced = 0
+    for number in range(rounds):
+        outcomes = workers.round()
+        won = [me for me, outcome in enumerate(outcomes) if "won" in outcome]
+        assert len(won) == 1, f"round {number}: {outcomes}"
+        assert {str(outcome["lost"]) for outcome in outcomes if "lost" in outcome} <= LOSSES
+        snapshot = manifest.snapshot()
+        assert snapshot.entry(A).table_version == number + 2
+        assert snapshot.entry(A).row_count == won[0]
+        assert snapshot.head is not None
+        assert snapshot.head.commit_id == outcomes[won[0]]["head"] == f"{won[0]}-{number}"
+        winners.update(won)
+        fenced += sum(1 for outcome in outcomes if "lost" in outcome and outcome["merges"])
+    object_ids = assert_no_duplicates(manifest)
+    assert sum(object_id.startswith(f"{A}$") for object_id in object_ids) == rounds + 1
+    assert len(winners) > 1, "the same process won every round: this was no race"
+    assert fenced > rounds // 10, f"only {fenced} publishes were decided by the fence: this was no race"
+
+
 @pytest.mark.parametrize("sees_head", [False, True], ids=["tables", "head"])
 @pytest.mark.parametrize("processes", [2, 4])
 def test_one_publisher_of_a_version_wins_each_round(processes: int, sees_head: bool, tmp_path: Path) -> None:
     manifest = graph(tmp_path)
-    winners: Counter[int] = Counter()
-    fenced = 0
     with Workers(tmp_path / "g", [A] * processes, sees_head=sees_head) as workers:
-        for number in range(ROUNDS):
-            outcomes = workers.round()
-            won = [me for me, outcome in enumerate(outcomes) if "won" in outcome]
-            assert len(won) == 1, f"round {number}: {outcomes}"
-            assert {str(outcome["lost"]) for outcome in outcomes if "lost" in outcome} <= LOSSES
-            snapshot = manifest.snapshot()
-            assert snapshot.entry(A).table_version == number + 2
-            assert snapshot.entry(A).row_count == won[0]
-            assert snapshot.head is not None
-            assert snapshot.head.commit_id == outcomes[won[0]]["head"] == f"{won[0]}-{number}"
-            winners.update(won)
-            fenced += sum(1 for outcome in outcomes if "lost" in outcome and outcome["merges"])
-    object_ids = assert_no_duplicates(manifest)
-    assert sum(object_id.startswith(f"{A}$") for object_id in object_ids) == ROUNDS + 1
-    assert len(winners) > 1, "the same process won every round: this was no race"
-    assert fenced > ROUNDS // 10, f"only {fenced} publishes were decided by the fence: this was no race"
+        race(manifest, workers, ROUNDS)
 
 
 def test_publishers_of_different_tables_both_land_without_a_lock(tmp_path: Path) -> None:

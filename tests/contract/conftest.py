@@ -12,7 +12,7 @@ from omnigraph_core import faults
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import Storage, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
-from tests.contract.graphs import LINEAGES
+from tests.contract.graphs import BRANCHES, LINEAGES
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -52,19 +52,19 @@ def _no_failpoints() -> Iterator[None]:
 
 # ---- which variants run on S3 ----
 
-ONCE_ON_S3 = "once_on_s3"
+ONCE_REMOTELY = "once_remotely"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{ONCE_ON_S3}: of all variants of the test, one runs on S3")
+    config.addinivalue_line("markers", f"{ONCE_REMOTELY}: of all variants of the test, one runs on S3")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Take out the S3 variants that add nothing to their local twins and a sister on S3.
 
-    A test that runs on several lineages runs on S3 on the deepest of them, which has
-    all the others below it. One marked `once_on_s3` is about rows more than about
+    A test that runs on several lineages or branches runs on S3 on the deepest of them,
+    which has all the others below it. One marked `once_remotely` is about rows more than about
     where they are.
     """
     lasting: dict[tuple[str, object], pytest.Item] = {}
@@ -80,9 +80,10 @@ def _twins_on_s3(item: pytest.Item) -> tuple[str, object] | None:
     if parameters.get("place") != "s3" or Path(__file__).parent not in item.path.parents:
         return None
     test = item.nodeid.partition("[")[0]
-    if item.get_closest_marker(ONCE_ON_S3):
+    if item.get_closest_marker(ONCE_REMOTELY):
         return test, None
-    varied = {name for name, value in parameters.items() if isinstance(value, str) and value in LINEAGES}
+    depths = (*LINEAGES, *BRANCHES)
+    varied = {name for name, value in parameters.items() if isinstance(value, str) and value in depths}
     if not varied:
         return None
     return test, tuple(sorted((name, id(value)) for name, value in parameters.items() if name not in varied))

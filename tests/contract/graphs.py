@@ -35,6 +35,9 @@ PEOPLE_SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field
 
 MAIN, BRANCH, BRANCH_OF_BRANCH = "main", "branch", "branch-of-branch"
 LINEAGES = (MAIN, BRANCH, BRANCH_OF_BRANCH)
+"""Of a table; each is made from the one before it."""
+BRANCHES = (MAIN, "dev", "dev-two")
+"""Of a graph; likewise."""
 
 People = dict[str, int | None]
 

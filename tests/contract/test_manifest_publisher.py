@@ -24,17 +24,28 @@ from omnigraph_core.manifest.reader import BranchNotFound, Manifest, manifest_re
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Storage
 from omnigraph_core.storage.locks import LockLost
+from omnigraph_core.tables import durability
 from omnigraph_core.tables.branches import create_fork, delete_fork
 from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown
 from omnigraph_core.tables.fence import merge_fenced
-from tests.contract.graphs import Lying, file_tree, head, new_manifest, on_branch, registration, update
+from tests.contract.graphs import (
+    BRANCHES,
+    Lying,
+    file_tree,
+    head,
+    new_manifest,
+    on_branch,
+    only_local,
+    registration,
+    update,
+)
 
 A, B, NEW = "node:A", "node:B", "edge:New"
 
 
-@pytest.fixture(params=["main", "dev", "dev-two"])
+@pytest.fixture(params=BRANCHES)
 def branch(request: pytest.FixtureRequest, manifest: Manifest) -> str:
     """A graph branch: main, a branch of it, or a branch of that branch."""
     name: str = request.param
@@ -403,12 +414,16 @@ def test_whatever_lance_raises_after_landing_is_settled(
     assert (lying.calls, after.head) == (1, head(1))
 
 
+@only_local
 @pytest.mark.parametrize("how", ["plain", "again", "called lost", "answer lost"])
 def test_a_publish_that_returns_is_synced(
     how: str, manifest: Manifest, lie: Callable[..., Lying], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that finds itself published already: whoever did it may have died before syncing."""
-    synced: list[int] = []
+    """Also one that finds itself published already: whoever did it may have died before syncing.
+
+    Only on a disk: what S3 has confirmed is durable.
+    """
+    synced: list[str] = []
     request = Publish("main", head(1), updates=[update(A, 2)], expected_versions={A: 1})
     if how == "again":
         publish(manifest, request)
@@ -416,10 +431,12 @@ def test_a_publish_that_returns_is_synced(
         lie(error=CommitLost("they say"), lands=True)
     if how == "answer lost":
         lie(error=StorageError("reset"), lands=True)
-    spy = lambda tables, table, base: synced.append(table.version)  # noqa: E731
-    monkeypatch.setattr(publisher_module, "sync_version", spy)
+    monkeypatch.setattr(durability, "sync_files", lambda storage, paths: synced.extend(paths))
     after = publish(manifest, request)
-    assert synced == [after.manifest_version]
+    version_file = durability.manifest_path(manifest_ref("main"), after.manifest_version)
+    assert [path for path in synced if "/_versions/" in path] == [version_file]
+    data = [path for path in file_tree(manifest.tables.storage) if path.startswith("__manifest/data/")]
+    assert len([path for path in synced if path in data]) >= 1
 
 
 def test_a_lost_lock_stops_the_publish(manifest: Manifest, branch: str, storage: Storage) -> None:

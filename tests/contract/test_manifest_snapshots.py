@@ -89,7 +89,8 @@ def test_hundreds_of_publishes_read_the_same_in_every_way(seed: int, branch: str
     history = {state.manifest_version: state}
     fragments: list[int] = []
     compactions = 0
-    for number in range(PUBLISHES):
+    publishes = PUBLISHES if tables.storage.location.is_local else PUBLISHES // 4
+    for number in range(publishes):
         request = random_change(chance, state, known, number)
         expected = expected_after(state, request)
         state = publisher.publish(on_branch(manifest, branch, request), unguarded)
@@ -108,7 +109,7 @@ def test_hundreds_of_publishes_read_the_same_in_every_way(seed: int, branch: str
             assert following.snapshot(branch) == rewritten == Manifest(tables).snapshot(branch)
             history[rewritten.manifest_version] = state = rewritten
         fragments.append(len(manifest.open(branch).fragment_rows()))
-    assert compactions >= PUBLISHES // (FRAGMENTS_MAX * 2)
+    assert compactions >= publishes // (FRAGMENTS_MAX * 2)
     assert max(fragments) <= FRAGMENTS_MAX + 1
     table = manifest.open(branch)
     table.lance.validate()

@@ -150,6 +150,19 @@ def test_a_full_disk_is_named(
     assert "rs:1" not in str(caught.value)
 
 
+def test_the_answer_of_a_server_is_not_repeated(
+    table: Table, tables: Tables, storage: Storage, lie: Callable[..., Lying]
+) -> None:
+    """It may quote what was sent: credentials, too."""
+    staged = stage_append(storage, table, people({"new": 9}), operation())
+    body = "<Error><Code>InvalidToken</Code><Token-0>our-token</Token-0></Error>"
+    lie(error=OSError(f"LanceError(IO): 400 Bad Request: {body}, /home/x/y.rs:1"), lands=False)
+    with pytest.raises(StorageError, match=r"400 Bad Request: InvalidToken$") as caught:
+        commit(tables, staged)
+    assert "our-token" not in str(caught.value)
+    assert "rs:1" not in str(caught.value)
+
+
 def test_a_failed_commit_under_a_foreign_one_is_not_taken_for_ours(
     table: Table, tables: Tables, storage: Storage, lie: Callable[..., Lying]
 ) -> None:
@@ -201,7 +214,7 @@ def test_a_conflict_in_lance_is_a_lost_commit(
     assert tables.open(table.ref).version == table.version + 1
 
 
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @pytest.mark.parametrize("fence", ["overwrite", "restore"])
 @pytest.mark.parametrize("late", ["append", "upsert", "delete"])
 def test_restore_and_overwrite_keep_a_paused_writer_out(

@@ -37,6 +37,7 @@ from tests.contract.graphs import (
     commit,
     file_tree,
     ids,
+    only_local,
     operation,
     people,
     people_table,
@@ -77,7 +78,7 @@ def test_a_deleted_id_can_be_inserted_again_and_is_a_new_row(tables: Tables, sto
     assert row_ids(back)["ann"] not in known.values()
 
 
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @every_stage
 def test_an_id_twice_in_one_batch_is_refused(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
@@ -89,7 +90,7 @@ def test_an_id_twice_in_one_batch_is_refused(stage: StageRows, tables: Tables, s
     assert file_tree(storage) == before
 
 
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @every_stage
 @pytest.mark.parametrize("nullable", [True, False], ids=["nullable column", "required column"])
 def test_a_missing_id_is_refused(stage: StageRows, nullable: bool, tables: Tables, storage: Storage) -> None:
@@ -103,7 +104,7 @@ def test_a_missing_id_is_refused(stage: StageRows, nullable: bool, tables: Table
     assert file_tree(storage) == before
 
 
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @every_stage
 def test_a_null_in_a_required_column_is_refused(stage: StageRows, tables: Tables, storage: Storage) -> None:
     schema = pa.schema([PEOPLE_SCHEMA.field("id"), pa.field("age", pa.int64(), nullable=False)])
@@ -114,7 +115,7 @@ def test_a_null_in_a_required_column_is_refused(stage: StageRows, tables: Tables
     assert table.latest_version() == table.version
 
 
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @pytest.mark.parametrize("stage", [stage_append, stage_insert, stage_upsert], ids=lambda s: s.__name__)
 def test_rows_with_other_columns_are_refused(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
@@ -124,7 +125,7 @@ def test_rows_with_other_columns_are_refused(stage: StageRows, tables: Tables, s
         stage(storage, table, people({"new": 1}).select(["id"]), operation())
 
 
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @pytest.mark.parametrize("stage", [stage_append, stage_insert, stage_upsert], ids=lambda s: s.__name__)
 def test_the_order_of_columns_does_not_matter(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
@@ -444,7 +445,7 @@ def test_blobs_survive_upserts_of_others_and_of_themselves(
 
 
 @pytest.mark.parametrize("lineage", [MAIN, BRANCH])
-@pytest.mark.once_on_s3
+@pytest.mark.once_remotely
 @every_stage
 def test_side_files_of_large_blobs_are_staged_files(
     stage: StageRows, lineage: str, tables: Tables, storage: Storage
@@ -480,10 +481,14 @@ def test_a_blob_column_is_recognised_without_its_field_metadata(tables: Tables, 
     assert images_of(table) == {"a": PACKED, "b": INLINE}
 
 
+@only_local
 def test_syncing_a_version_covers_its_blobs(
     tables: Tables, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a crash recovery syncs by version, not by staged files: a blob must not be forgotten."""
+    """After a crash recovery syncs by version, not by staged files: a blob must not be forgotten.
+
+    Only on a disk: what S3 has confirmed is durable.
+    """
     synced: list[str] = []
     monkeypatch.setattr(durability, "sync_files", lambda storage, paths: synced.extend(paths))
     base = create_table(tables, PHOTO, PHOTOS, operation())
