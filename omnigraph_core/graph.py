@@ -212,13 +212,13 @@ class Graph:
     def internal_schema_version(self) -> int:
         return read_stamp(self._manifest.open_for_read(layout.MAIN_BRANCH))
 
-    def prepare_for_writing(self) -> SweepReport:
+    def prepare_for_writing(self, *, patient: bool = False) -> SweepReport:
         """What a read-write open does first: migrate, finish or undo what dead writers left."""
         if self.internal_schema_version() < INTERNAL_SCHEMA_VERSION:
             names = [layout.REFS_LOCK, layout.branch_lock(layout.MAIN_BRANCH)]
             with self._storage.locks.lock_all(names, doing="migrate") as held:
                 migrate(self._tables, self._manifest.open(layout.MAIN_BRANCH), new_ulid(), held.check)
-        report = self.door.sweeper.sweep()
+        report = self.door.sweeper.sweep(patient=patient)
         sweep_staging(self._storage)
         if inspect_root(self._storage.control) is RootState.UNFINISHED:
             self._with_refs_lock(lambda: forget_init(self._storage))

@@ -62,7 +62,8 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_ONLY)
         echo_target(run, "recovery run", graph.location)
-        report = graph.prepare_for_writing()
+        # A lease of a dead writer must be watched run out; a local lock is free at once.
+        report = graph.prepare_for_writing(patient=not graph.location.is_local)
         content = {
             "recovered": [
                 {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.manifest.reader import Manifest
-from omnigraph_core.storage import Lock, Storage
+from omnigraph_core.storage import Lock, LockTimeout, Storage
 from omnigraph_core.write.recovery import Recovered, Recoverer
 from omnigraph_core.write.sidecar import Sidecar, list_sidecars, read_sidecar
 
@@ -39,8 +39,12 @@ class Sweeper:
         faults.hit("recovery.sidecar_list")
         return list_sidecars(self._storage.control)
 
-    def sweep(self) -> SweepReport:
-        """Recover everything that is recoverable now, without waiting. Holds no lock on entry."""
+    def sweep(self, *, patient: bool = False) -> SweepReport:
+        """Recover everything that is recoverable now. Holds no lock on entry.
+
+        A patient sweep waits as a writer would: a dead writer's lease on object storage
+        can only be taken after it has been watched run out.
+        """
         recovered: list[Recovered] = []
         live: list[str] = []
         for operation_id in self.pending():
@@ -50,7 +54,7 @@ class Sweeper:
             lock = self._storage.locks.lock(
                 self._lock_name(sidecar), doing="recovery", operation_id=operation_id
             )
-            if not lock.try_acquire():
+            if not _taken(lock, patient=patient):
                 live.append(operation_id)
                 continue
             with lock:
@@ -88,3 +92,13 @@ class Sweeper:
             return self._manifest.branch_identity(sidecar.branch) != sidecar.branch_identity
         except NotFoundError:
             return True
+
+
+def _taken(lock: Lock, *, patient: bool) -> bool:
+    if not patient:
+        return lock.try_acquire()
+    try:
+        lock.acquire()
+    except LockTimeout:
+        return False
+    return True

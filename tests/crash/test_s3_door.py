@@ -6,6 +6,7 @@ wake up at any time after that.
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -286,3 +287,14 @@ def test_an_init_that_slept_past_its_lease_harms_nobody(
 def table_refs() -> list[TableRef]:
     keys = (*WRITTEN, "edge:WorksAt")
     return [TableRef(key, layout.table_path(*layout.split_table_key(key))) for key in keys]
+
+
+def test_recovery_run_waits_for_the_lease_of_a_killed_writer(
+    place: str, environment: dict[str, str], settings: Settings, omnigraph: Omnigraph
+) -> None:
+    dead = writer(place, "main", "second", environment | {"OMNIGRAPH_FAILPOINTS": "write.after_b=kill"})
+    dead.communicate(timeout=WAITING_S)
+    done = omnigraph("recovery", "run", place, "--json", environment=environment)
+    assert (done.code, json.loads(done.out)["live"]) == (0, []), done.err
+    assert [each["recovery_kind"] for each in json.loads(done.out)["recovered"]] == ["RolledForward"]
+    check_whole(Graph.open(place, settings))
