@@ -1,15 +1,17 @@
 """Branches of a graph: create, list, delete.
 
 A branch is a Lance branch of `__manifest`, with a twin on the commit table. Creating
-one makes the twin first and the manifest branch last; deleting goes the other way. So
-the manifest branch alone decides whether a branch exists, and whatever else of it is
-found without that is a leftover, which the next create of the name clears.
+one makes the twin first and the manifest branch last; deleting goes the other way, and
+removes the twin after everything else. So the manifest branch alone decides whether a
+branch exists, and a twin without one says that forks of tables may be left too: the
+next create of the name (or of one that would share its directory) clears them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
@@ -81,7 +83,7 @@ def create_branch(door: Door, name: str, source: GraphCommit) -> None:
         door.sweeper.heal(source.branch, source_lock)
         _refuse_taken(door, name)
         commits = commits_ref(source.branch)
-        _remove_leftover(door, commits, name)
+        _clear_leftovers(door, source.branch, name)
         twin = door.tables.open(commits)
         create_fork(door.tables, commits, name, twin.version)
         sync_fork(door.storage, commits, name)
@@ -107,15 +109,12 @@ def delete_branch(door: Door, name: str) -> None:
             raise BranchHasDescendants(name, sorted(descendants))
         branch_lock = next(lock for lock in held.locks if lock.name == layout.branch_lock(name))
         door.sweeper.heal(name, branch_lock)
-        owned = [
-            entry.ref for entry in door.manifest.snapshot(name).tables.values() if entry.table_branch == name
-        ]
+        refs = [entry.ref for entry in door.manifest.snapshot(name).tables.values()]
         held.check()
         delete_fork(door.tables, manifest_ref(layout.MAIN_BRANCH), name)
         faults.hit("branch.manifest_deleted")
-        for ref in (commits_ref(layout.MAIN_BRANCH), *owned):
-            _remove_quietly(door, ref, name)
-            faults.hit("branch.fork_deleted")
+        with suppress(OmnigraphError):  # The branch is gone; what cannot be removed now is a leftover.
+            _remove_forks(door, refs, name)
 
 
 def _refuse_taken(door: Door, name: str) -> None:
@@ -123,24 +122,40 @@ def _refuse_taken(door: Door, name: str) -> None:
     if name in live:
         raise BranchExists(name)
     for other in live:
-        if other.startswith(name + "/") or name.startswith(other + "/"):
+        if _share_a_directory(other, name):
             raise RefusedError(
                 f"branch '{name}' overlaps with the live branch '{other}'",
                 hint="branch names must not be path prefixes of each other",
             )
 
 
-def _remove_leftover(door: Door, ref: TableRef, name: str) -> None:
-    """Clear a twin without a manifest branch: a create or delete died half-way."""
+def _clear_leftovers(door: Door, source: str, name: str) -> None:
+    """Clear twins without a manifest branch, and the forks below them: a create or delete died half-way.
+
+    Under the refs lock: what is no branch now does not become one meanwhile.
+    """
+    live = door.manifest.branches()
+    for other in list_forks(door.tables, commits_ref(layout.MAIN_BRANCH)):
+        if other not in live and _share_a_directory(other, name):
+            refs = [entry.ref for entry in door.manifest.snapshot(source).tables.values()]
+            _remove_forks(door, refs, other)
+
+
+def _remove_forks(door: Door, refs: list[TableRef], name: str) -> None:
+    """Every fork of a branch that is gone, published or not; the twin last, which tells of the others."""
+    for ref in (*refs, commits_ref(layout.MAIN_BRANCH)):
+        _remove_fork(door, ref, name)
+        faults.hit("branch.fork_deleted")
+
+
+def _remove_fork(door: Door, ref: TableRef, name: str) -> None:
+    """Also its children: they are leftovers themselves, a branch with descendants is never deleted."""
     if read_fork(door.tables, ref, name) is not None:
         for child in [fork.name for fork in list_forks(door.tables, ref).values() if fork.parent == name]:
-            _remove_leftover(door, ref, child)
+            _remove_fork(door, ref, child)
         delete_fork(door.tables, ref, name)
 
 
-def _remove_quietly(door: Door, ref: TableRef, name: str) -> None:
-    """The branch is gone already; what cannot be removed now is a leftover for cleanup."""
-    try:
-        delete_fork(door.tables, ref, name)
-    except OmnigraphError:
-        return
+def _share_a_directory(one: str, other: str) -> bool:
+    """Lance keeps `a/b` inside `a`."""
+    return one == other or one.startswith(other + "/") or other.startswith(one + "/")

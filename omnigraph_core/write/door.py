@@ -19,13 +19,15 @@ from omnigraph_core.history.commits import commits_ref, record_commit
 from omnigraph_core.history.recoveries import ROLLED_BACK
 from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.manifest.publisher import Publisher
-from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.reader import Manifest, manifest_ref
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Lock, LockLost
+from omnigraph_core.storage.failures import SyncFailed
+from omnigraph_core.tables.branches import read_fork
 from omnigraph_core.tables.commit import commit_exact, is_all_ours
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.durability import Barrier, sync_manifests, sync_staged
+from omnigraph_core.tables.durability import Barrier, sync_fork, sync_manifests, sync_staged
 from omnigraph_core.tables.failures import TableNotFound, is_missing
 from omnigraph_core.tables.log_append import compact_log
 from omnigraph_core.tables.refs import control_table
@@ -120,6 +122,7 @@ class Door:
             plan = replace(plan, base=current)
             sidecar = describe(plan, _head(plan, lock.token), new_ulid())
             sync_staged(self.storage, plan.staged)
+            self._sync_new_branch(current)
             faults.hit("write.before_a")
             self._phase_a(sidecar)
             try:
@@ -130,6 +133,12 @@ class Door:
                 return self._settle(sidecar, lock, error)
             warnings = self._phase_d(sidecar)
         return Published(sidecar.head.commit_id, snapshot, warnings)
+
+    def _sync_new_branch(self, current: Snapshot) -> None:
+        """Before the first commit on a branch: whoever made it may have died before syncing it."""
+        fork = read_fork(self.tables, manifest_ref(layout.MAIN_BRANCH), current.branch)
+        if fork is not None and fork.parent_version == current.manifest_version:
+            sync_fork(self.storage, manifest_ref(layout.MAIN_BRANCH), current.branch)
 
     def _check_tables(self, plan: WritePlan, current: Snapshot, lock: Lock) -> None:
         """Versions of ours that no sidecar explains are a late writer's: undone, never published."""
@@ -185,7 +194,7 @@ class Door:
     def _settle(self, sidecar: Sidecar, lock: Lock, error: OmnigraphError) -> Published:
         """A phase failed while we live: recover at once, so that the caller learns the outcome."""
         try:
-            recovered = self.recoverer.recover(sidecar, lock)
+            recovered = self.recoverer.recover(sidecar, lock, sync_failed=isinstance(error, SyncFailed))
         except OmnigraphError as second:
             error.hint = (
                 f"the outcome is open: {sidecar.path} is kept, and the next write or "

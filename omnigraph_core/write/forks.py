@@ -52,7 +52,8 @@ def fork_table(tables: Tables, entry: SubTableEntry, base: Snapshot, current: Sn
         if read_fork(tables, ref, base.branch) is not None:
             delete_fork(tables, ref, base.branch)
         create_fork(tables, entry.ref, base.branch, entry.table_version)
-        sync_fork(tables.storage, ref, base.branch)
+    # Also one we found: whoever made it may have died before this.
+    sync_fork(tables.storage, ref, base.branch)
     faults.hit("write.forked")
     return WritableTable(tables.open(ref), entry.table_version, origin)
 

@@ -17,7 +17,9 @@ and records it once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError, StorageError
@@ -40,13 +42,18 @@ from omnigraph_core.storage import Lock
 from omnigraph_core.tables.branches import delete_fork, read_fork
 from omnigraph_core.tables.commit import commit_exact, stage_restore
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.durability import manifest_path, sync_files, sync_manifests
+from omnigraph_core.tables.durability import Barrier, manifest_path, sync_files, sync_manifests
+from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.classify import Finding, TableClass, examine, files_are_whole, is_undone
 from omnigraph_core.write.sidecar import Decision, Sidecar, SidecarTable, write_decision
 
 DECIDED_PUBLISHED = "published"
 DECIDED_FORWARD = "roll_forward"
 DECIDED_BACK = "roll_back"
+
+
+class PublishNotDurable(StorageError):
+    """A publish landed and could not be synced."""
 
 
 class HeadBehindManifest(StorageError):
@@ -73,20 +80,27 @@ class Recoverer:
         self._manifest = manifest
         self._publisher = publisher
 
-    def recover(self, sidecar: Sidecar, lock: Lock) -> Recovered:
-        """Settle a write of a branch that still exists."""
+    def recover(self, sidecar: Sidecar, lock: Lock, *, sync_failed: bool = False) -> Recovered:
+        """Settle a write of a branch that still exists.
+
+        `sync_failed` when that is how it ended: what it wrote may be lost although every
+        read shows it, and a second sync would prove nothing. So it is rolled back; once
+        published it cannot be, and must not be called done either.
+        """
         self._fence(sidecar, lock)
         state = self._state(sidecar.branch, sidecar.branch_identity, lock)
-        decision = sidecar.decision or self._decide(sidecar, state, lock)
+        if sync_failed and self._is_published(sidecar, state):
+            raise PublishNotDurable("the commit is visible, but a power cut may undo it")
+        decision = sidecar.decision or self._decide(sidecar, state, lock, sync_failed)
         if sidecar.decision is None:
             sidecar = write_decision(self._storage.control, sidecar, decision)
         faults.hit("recovery.decided")
-        act = {
+        acts: dict[str, Callable[[Sidecar, ManifestState, Lock], Snapshot]] = {
             DECIDED_PUBLISHED: self._complete,
             DECIDED_FORWARD: self._roll_forward,
-            DECIDED_BACK: self._roll_back,
-        }[decision.kind]
-        snapshot = act(sidecar, state, lock)
+            DECIDED_BACK: partial(self._roll_back, sync_failed=sync_failed),
+        }
+        snapshot = acts[decision.kind](sidecar, state, lock)
         kind = ROLLED_BACK if decision.kind == DECIDED_BACK else ROLLED_FORWARD
         done = self._record(sidecar, snapshot, kind, decision.outcomes)
         self._forget(sidecar)
@@ -116,7 +130,7 @@ class Recoverer:
             Publish(sidecar.branch, fenced, branch_identity=sidecar.branch_identity), lock.check
         )
 
-    def _decide(self, sidecar: Sidecar, state: ManifestState, lock: Lock) -> Decision:
+    def _decide(self, sidecar: Sidecar, state: ManifestState, lock: Lock, sync_failed: bool) -> Decision:
         if self._is_published(sidecar, state):
             outcomes = [
                 TableOutcome(table.table_key, table.expected_version, table.post_commit_pin, "Published")
@@ -126,7 +140,12 @@ class Recoverer:
         findings = self._examine(sidecar, state, lock)
         moved = all(each.classification is TableClass.ROLLED_PAST_EXPECTED for each in findings)
         base_head = state.head.commit_id if state.head else None
-        if moved and base_head == sidecar.base_head and files_are_whole(self._storage, sidecar):
+        if (
+            moved
+            and not sync_failed
+            and base_head == sidecar.base_head
+            and files_are_whole(self._storage, sidecar)
+        ):
             outcomes = [_forward_outcome(each) for each in findings]
             return Decision(DECIDED_FORWARD, tuple(outcomes))
         return Decision(DECIDED_BACK, tuple(_back_outcome(each) for each in findings))
@@ -149,6 +168,7 @@ class Recoverer:
 
     def _complete(self, sidecar: Sidecar, state: ManifestState, lock: Lock) -> Snapshot:
         """The publish had landed: finish the original commit under its actor, then add ours."""
+        self._sync_publish_of_dead_writer(sidecar)
         landed = state.head is not None and state.head.commit_id == sidecar.head.commit_id
         if sidecar.makes_commit and landed:
             complete_commit(self._tables, sidecar.head, sidecar.branch, state.manifest_version)
@@ -171,12 +191,16 @@ class Recoverer:
         faults.hit("recovery.after_publish")
         return snapshot
 
-    def _roll_back(self, sidecar: Sidecar, state: ManifestState, lock: Lock) -> Snapshot:
+    def _roll_back(
+        self, sidecar: Sidecar, state: ManifestState, lock: Lock, *, sync_failed: bool = False
+    ) -> Snapshot:
         if self._is_recorded(sidecar, state):
             return state.snapshot(sidecar.branch, sidecar.branch_identity)
         findings = self._examine(sidecar, state, lock)
         restored = [table for each in findings if (table := self._undo(each, sidecar, state, lock))]
         sync_manifests(self._tables, restored)
+        if not sync_failed:
+            self._sync_undone(findings)
         faults.hit("recovery.restored")
         snapshot = self._publish_restored(sidecar, state, restored, lock)
         faults.hit("recovery.after_publish")
@@ -309,6 +333,27 @@ class Recoverer:
             versions = range(table.expected_version + 1, table.post_commit_pin + 1)
             paths += [manifest_path(table.ref, version) for version in versions]
         sync_files(self._storage, paths)
+
+    def _sync_publish_of_dead_writer(self, sidecar: Sidecar) -> None:
+        """Sync the newest two versions of the manifest whole: a publish, and a rewrite after it."""
+        head = self._manifest.open(sidecar.branch)
+        barrier = Barrier(self._storage)
+        barrier.add_version(head, None)
+        if head.version - 1 in versions_on_disk(self._tables, head.ref):
+            barrier.add_version(self._manifest.open(sidecar.branch, head.version - 1), None)
+        barrier.sync()
+
+    def _sync_undone(self, findings: list[Finding]) -> None:
+        """The versions below a restore stay; one that a power cut tears would stay torn for good."""
+        sync_files(
+            self._storage,
+            [
+                manifest_path(finding.head.ref, version)
+                for finding in findings
+                if finding.head is not None and finding.in_manifest
+                for version in range(finding.published_version + 1, finding.head.version + 1)
+            ],
+        )
 
     def _examine(self, sidecar: Sidecar, state: ManifestState, lock: Lock) -> list[Finding]:
         findings = examine(self._tables, sidecar, state, lock.check)

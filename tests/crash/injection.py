@@ -6,8 +6,9 @@ graph, which one of its thread it was. Lance hands its file work to any idle thr
 later run may count a little differently: a cut then falls on a neighbouring call, or on
 none at all, and whoever uses this looks at what was hit instead of assuming it.
 
-Runnable, as the victim: `python -m tests.crash.injection write ROOT BRANCH NAME` or
-`recover ROOT`. Expected errors end it with one line and exit code 74, as the command line does.
+Runnable, as the victim: `python -m tests.crash.injection write ROOT BRANCH NAME`,
+`create ROOT BRANCH` or `recover ROOT`. Expected errors end it with one line and exit code 74,
+as on the command line.
 """
 
 from __future__ import annotations
@@ -59,21 +60,29 @@ def victim(*arguments: str | Path) -> list[str]:
 
 
 def run_traced(
-    command: Sequence[str], log: Path, calls: Sequence[str], inject: str | None = None, **environment: str
+    command: Sequence[str],
+    log: Path,
+    calls: Sequence[str],
+    inject: str | None = None,
+    only: str | None = None,
+    **environment: str,
 ) -> Traced:
-    """Run under strace; syncing is on, since syncs are what we cut at."""
+    """Run under strace; syncing is on, since syncs are what we cut at. `only` counts calls on one path.
+
+    Without `--seccomp-bpf`, which is faster and loses the signals to be injected (strace 6.1).
+    """
     strace = require_program("strace")
     options = ["-f", "-y", "-o", str(log), "-e", "trace=" + ",".join(calls)]
+    options += ["-P", only] if only else []
     done = subprocess.run(
         [strace, *options, *(["-e", f"inject={inject}"] if inject else []), *command],
         env=clean_environment(
-            **{"OMNIGRAPH_FSYNC": "on", "OMNIGRAPH_LOCK_TIMEOUT": "10", "PYTHONDONTWRITEBYTECODE": "1"},
-            **environment,
+            OMNIGRAPH_FSYNC="on", OMNIGRAPH_LOCK_TIMEOUT="10", PYTHONDONTWRITEBYTECODE="1", **environment
         ),
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=60,
         check=False,
     )
     return Traced(done.returncode, done.stdout, done.stderr, tuple(log.read_text().splitlines()))
@@ -121,7 +130,9 @@ def main() -> None:
     verb, root, *more = sys.argv[1:]
     try:
         graph = open_graph(Path(root))
-        if verb == "write":
+        if verb == "create":
+            graph.create_branch(more[0])
+        elif verb == "write":
             branch, name = more
             published = write_three(graph, name, branch)
             sys.stdout.write(f"{published.commit_id}\n")

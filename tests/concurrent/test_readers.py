@@ -1,0 +1,134 @@
+"""Readers beside writers: whole commits only, never backwards, never a failure."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.settings import Settings, load_settings
+from tests.concurrent.test_many_writers import FULL, SMALL, Size, adds_and_reads, check_history, run_all
+from tests.concurrent.workers import Worker, read_three
+from tests.conftest import PEOPLE, REPOSITORY, clean_environment
+from tests.trees import fingerprint
+from tests.writers import WRITTEN, content, write_three
+
+BRANCHES = ("main", "dev")
+
+
+def watch(root: str, stop: Path) -> dict[str, int]:
+    """Read all the time until told to stop; any failure ends the process.
+
+    One graph stays open (its caches move with the branch), and every few rounds another
+    is opened, as a fresh command would.
+    """
+    kept = Graph.open(root, load_settings(), OpenMode.READ_ONLY)
+    seen: dict[str, set[str]] = {branch: set() for branch in BRANCHES}
+    heads: dict[str, set[str]] = {branch: set() for branch in BRANCHES}
+    rounds = 0
+    while not stop.exists() or rounds == 0:
+        rounds += 1
+        graph = kept if rounds % 4 else Graph.open(root, load_settings(), OpenMode.READ_ONLY)
+        for branch in BRANCHES:
+            found = read_three(graph, branch)
+            keys = {tuple(each) for each in found.values()}
+            assert len(keys) == 1, f"half a commit on {branch}: {found}"
+            now = set(keys.pop())
+            assert seen[branch] <= now, f"{branch} went back: {seen[branch] - now} vanished"
+            seen[branch] = now
+            heads[branch].add(graph.snapshot(branch).head.commit_id)  # type: ignore[union-attr]
+        if rounds % 3 == 0:
+            check_log(graph)
+    return {"rounds": rounds, **{branch: len(heads[branch]) for branch in BRANCHES}}
+
+
+def check_log(graph: Graph) -> None:
+    """History has no hole at any time, and any commit in it can be read as it was."""
+    log = graph.log()
+    for branch in BRANCHES:
+        history = log.history(branch)
+        parents = [each.parent_commit_id for each in history]
+        assert parents == [*(each.commit_id for each in history[1:]), None], (
+            f"{branch}: a hole in the history"
+        )
+        old = random.choice(history)
+        snapshot = graph.snapshot_of(old.commit_id)
+        assert snapshot.head is not None
+        assert snapshot.head.commit_id == old.commit_id
+        counts = {snapshot.tables[key].row_count for key in WRITTEN}
+        assert len(counts) == 1, f"half a commit at {old.commit_id}"
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(Size(processes=3, writes=SMALL.writes, kills=3), id="small"),
+        pytest.param(FULL, id="full", marks=[pytest.mark.soak, pytest.mark.timeout(900)]),
+    ],
+)
+def test_readers_beside_writers(size: Size, tmp_path: Path) -> None:
+    root, stop = tmp_path / "g", tmp_path / "stop"
+    settings = Settings(fsync=False, actor="tester")
+    graph = Graph.init(str(root), PEOPLE, settings)
+    write_three(graph, "first")
+    graph.create_branch("dev")
+    readers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.concurrent.test_readers", str(root), str(stop)],
+            env=clean_environment(),
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    workers = [
+        Worker(root, tmp_path, f"w{number}", adds_and_reads(f"w{number}", BRANCHES[number % 2], size.writes))
+        for number in range(size.processes)
+    ]
+    try:
+        run_all(workers, size.kills, random.Random(7))
+    finally:
+        stop.touch()
+        ended = [(reader.communicate(timeout=120), reader.returncode) for reader in readers]
+    for (output, errors), code in ended:
+        assert code == 0, errors
+        report = json.loads(output)
+        assert report["rounds"] > 3
+        assert report["main"] > 2, "the reader was not beside the writers"
+    entries = [entry for worker in workers for entry in worker.entries()]
+    first = frozenset({"first"})
+    check_history(root, entries, {"main": first, "dev": first})
+
+
+def test_reading_writes_nothing(tmp_path: Path) -> None:
+    """Also when there is a dead writer's work to be recovered: that is for writers."""
+    root = tmp_path / "g"
+    graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="tester"))
+    write_three(graph, "first")
+    before = content(graph)
+    dead = subprocess.run(
+        [sys.executable, "-m", "tests.writers", str(root), "main", "second"],
+        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=kill"),
+        cwd=REPOSITORY,
+        check=False,
+    )
+    assert dead.returncode == -9
+    files = fingerprint(root)
+    reader = Graph.open(str(root), Settings(fsync=False), OpenMode.READ_ONLY)
+    assert content(reader) == before
+    assert len(reader.log().history("main")) == 2
+    assert fingerprint(root) == files
+
+
+if __name__ == "__main__":
+    began = time.monotonic()
+    answer = watch(sys.argv[1], Path(sys.argv[2]))
+    sys.stdout.write(json.dumps({**answer, "seconds": round(time.monotonic() - began)}))
