@@ -92,6 +92,8 @@ class Recoverer:
         if sync_failed and self._is_published(sidecar, state):
             raise PublishNotDurable("the commit is visible, but a power cut may undo it")
         decision = sidecar.decision or self._decide(sidecar, state, lock, sync_failed)
+        if sidecar.decision is not None or decision.kind == DECIDED_PUBLISHED:
+            self._sync_publish(sidecar.branch)
         if sidecar.decision is None:
             sidecar = write_decision(self._storage.control, sidecar, decision)
         faults.hit("recovery.decided")
@@ -168,7 +170,6 @@ class Recoverer:
 
     def _complete(self, sidecar: Sidecar, state: ManifestState, lock: Lock) -> Snapshot:
         """The publish had landed: finish the original commit under its actor, then add ours."""
-        self._sync_publish_of_dead_writer(sidecar)
         landed = state.head is not None and state.head.commit_id == sidecar.head.commit_id
         if sidecar.makes_commit and landed:
             complete_commit(self._tables, sidecar.head, sidecar.branch, state.manifest_version)
@@ -267,6 +268,7 @@ class Recoverer:
     ) -> Snapshot:
         """Publish a recovery commit that changes no table, unless an earlier recovery did."""
         if state.head is not None and state.head.commit_id == head.commit_id:
+            self._sync_publish(branch)
             return state.snapshot(branch, identity)
         request = Publish(
             branch=branch,
@@ -334,13 +336,16 @@ class Recoverer:
             paths += [manifest_path(table.ref, version) for version in versions]
         sync_files(self._storage, paths)
 
-    def _sync_publish_of_dead_writer(self, sidecar: Sidecar) -> None:
-        """Sync the newest two versions of the manifest whole: a publish, and a rewrite after it."""
-        head = self._manifest.open(sidecar.branch)
+    def _sync_publish(self, branch: str) -> None:
+        """A writer, or a recovery before us, may have died between its publish and the sync of it.
+
+        Whole, and the newest two versions: a publish, and perhaps a rewrite after it.
+        """
+        head = self._manifest.open(branch)
         barrier = Barrier(self._storage)
         barrier.add_version(head, None)
         if head.version - 1 in versions_on_disk(self._tables, head.ref):
-            barrier.add_version(self._manifest.open(sidecar.branch, head.version - 1), None)
+            barrier.add_version(self._manifest.open(branch, head.version - 1), None)
         barrier.sync()
 
     def _sync_undone(self, findings: list[Finding]) -> None:

@@ -132,22 +132,33 @@ UNSYNCED = {"_transactions", "latest_version_hint.json", "__locks"}
 
 
 @pytest.mark.parametrize(
-    "death", [None, "write.table_committed.2", "write.after_b", "manifest.after_publish"]
+    "deaths",
+    [
+        [],
+        ["write.table_committed.2"],
+        ["write.after_b"],
+        ["manifest.after_publish"],
+        ["write.table_committed.2", "manifest.after_publish"],
+        ["write.after_b", "manifest.after_publish"],
+    ],
+    ids=lambda deaths: " then ".join(deaths) or "alive",
 )
 @pytest.mark.parametrize("branch", ["main", "dev"])
 def test_everything_that_stays_was_synced(
-    branch: str, death: str | None, prepare: Prepare, tmp_path: Path
+    branch: str, deaths: list[str], prepare: Prepare, tmp_path: Path
 ) -> None:
-    """By the writer, or by the recovery of it: every new file and the directory that names it."""
+    """By the writer, the recovery of it or the recovery of that: new files and what names them."""
     root = prepare(Scenario(branch=branch), "g")
     before = set(root.rglob("*"))
-    armed = {"OMNIGRAPH_FAILPOINTS": f"{death}=kill"} if death else {}
     log = tmp_path / "strace.log"
-    done = run_traced(victim("write", root, branch, "second"), log, ["fsync"], **armed)
-    synced = synced_paths(done)
-    if death:
+    command = victim("write", root, branch, "second")
+    synced: set[str] = set()
+    for death in deaths:
+        done = run_traced(command, log, ["fsync"], OMNIGRAPH_FAILPOINTS=f"{death}=kill")
         assert done.code == -signal.SIGKILL
-        synced |= synced_paths(run_traced(victim("recover", root), log, ["fsync"]))
+        synced |= synced_paths(done)
+        command = victim("recover", root)
+    synced |= synced_paths(run_traced(command, log, ["fsync"]))
     graph = open_graph(root, SETTINGS)
     rolled_back = "second" not in content(graph, branch)["node:Person"]
     check_synced(root, before, synced, but_staged=rolled_back)
