@@ -28,9 +28,12 @@ class Run:
 def run_pytest(*tests: str, **environment: str) -> Run:
     """Run tests in a pytest of their own, in which (and in whose children) a bug may be planted."""
     command = ["-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    paths = os.pathsep.join([str(STARTUP), str(REPOSITORY)])
+    variables = clean_environment(PYTHONPATH=paths, **environment)
+    variables.pop("CI", None)  # In CI pytest spells out comparisons over many lines.
     done = subprocess.run(
         [sys.executable, *command],
-        env=clean_environment(PYTHONPATH=os.pathsep.join([str(STARTUP), str(REPOSITORY)]), **environment),
+        env=variables,
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
