@@ -307,7 +307,7 @@ def test_a_live_writer_is_left_alone(graph: Graph, omnigraph: Omnigraph) -> None
     """A writer that is only slow keeps its sidecar; listing goes on and says so."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.writers", str(root_of(graph)), "main", "slow"],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=sleep:4000"),
+        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=sleep:9000"),
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
     )
