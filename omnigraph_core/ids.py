@@ -24,8 +24,6 @@ _FNV32_PRIME = 0x01000193
 _EPOCH_DAY = date(1970, 1, 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-ULID_LENGTH = 26
-
 
 def new_ulid() -> str:
     """A fresh ULID: 26 characters that sort by the millisecond they were made in."""

@@ -62,11 +62,6 @@ class PropertyType:
     enum_values: tuple[str, ...] | None = None
     dimension: int | None = None
 
-    @property
-    def is_plain_string(self) -> bool:
-        """One free text: not a list, not an enum."""
-        return self.scalar is Scalar.STRING and not self.is_list and self.enum_values is None
-
     def __str__(self) -> str:
         """The name messages use; reads back as the same type."""
         if self.enum_values is not None:
