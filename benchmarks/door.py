@@ -30,7 +30,7 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.stage import stage_insert
 from omnigraph_core.write import door as door_module
-from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+from omnigraph_core.write.plan import WritePlan, WriterKind
 
 SCHEMA = "\n".join(f"node N{i} {{ name: String @key age: I32? }}" for i in range(8))
 
@@ -61,7 +61,7 @@ class Clock:
         return "\n".join(rows)
 
 
-def write(graph: Graph, keys: list[str], name: str) -> None:
+def write(graph: Graph, keys: list[str], name: str, branch: str = "main") -> None:
     """Insert one row into each table, in one commit."""
 
     def build(base: Snapshot) -> WritePlan:
@@ -72,18 +72,13 @@ def write(graph: Graph, keys: list[str], name: str) -> None:
             table = writable.table
             row = pa.Table.from_pylist([{"id": name, "name": name, "age": None}], schema=table.schema)
             staged = stage_insert(graph.door.storage, table, row, operation_id)
-            rows = table.count_rows() + 1
-            tables.append(
-                TableWrite(
-                    table.ref, table.version, writable.published_version, rows, (staged,), writable.fork
-                )
-            )
+            tables.append(writable.planned(graph.door.storage, staged))
         assert base.head is not None
         return WritePlan(
             operation_id, WriterKind.MUTATION, base, "bench", base.head.schema_hash, tables=tables
         )
 
-    graph.door.write("main", build)
+    graph.door.write(branch, build)
 
 
 class Floor:

@@ -14,7 +14,7 @@ from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.settings import load_settings
 from omnigraph_core.tables.stage import stage_upsert
-from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+from omnigraph_core.write.plan import WritePlan, WriterKind
 
 
 def main(place: str, branch: str, name: str) -> None:
@@ -33,16 +33,7 @@ def main(place: str, branch: str, name: str) -> None:
             table = writable.table
             data = pa.Table.from_pylist([row], schema=table.schema)
             staged = stage_upsert(graph.door.storage, table, data, operation_id)
-            tables.append(
-                TableWrite(
-                    ref=table.ref,
-                    base_version=table.version,
-                    published_version=writable.published_version,
-                    row_count=table.count_rows() + staged.rows_inserted,
-                    staged=(staged,),
-                    fork=writable.fork,
-                )
-            )
+            tables.append(writable.planned(graph.door.storage, staged))
         return WritePlan(
             operation_id=operation_id,
             kind=WriterKind.MUTATION,

@@ -69,14 +69,7 @@ def _table_write(graph: Graph, base: Snapshot, key: str, name: str, operation_id
     writable = graph.door.open_for_write(base, key)
     table = writable.table
     staged = stage_upsert(graph.door.storage, table, rows_for(table, name), operation_id)
-    return TableWrite(
-        ref=table.ref,
-        base_version=table.version,
-        published_version=writable.published_version,
-        row_count=table.count_rows() + staged.rows_inserted,
-        staged=(staged,),
-        fork=writable.fork,
-    )
+    return writable.planned(graph.door.storage, staged)
 
 
 def _new_table(graph: Graph, name: str, operation_id: str) -> TableWrite:

@@ -37,7 +37,7 @@ def stage_compaction(
         groups = _rewritten_groups(bare)
         if not groups:
             return []
-        writes.append(_rewrite(storage, table, groups, table.version + len(writes), operation_id))
+        writes.append(rewrite_groups(storage, table, groups, table.version + len(writes), operation_id))
         if indexes:
             result = previews.enter_context(_previewed(storage, bare, writes[-1]))
             segments = build_segments(storage, result, indexes)
@@ -54,9 +54,10 @@ def _rewritten_groups(table: Table) -> list[Any]:
         return [task.execute(table.lance) for task in plan.tasks]
 
 
-def _rewrite(
+def rewrite_groups(
     storage: Storage, table: Table, groups: Sequence[Any], read_version: int, operation_id: str
 ) -> StagedWrite:
+    """The transaction that puts the new fragments of executed compaction tasks in place of the old."""
     from lance.dataset import LanceOperation
 
     operation = LanceOperation.Rewrite(

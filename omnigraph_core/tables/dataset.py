@@ -37,6 +37,8 @@ class Tables:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._session: Any = None
+        self.proven_whole: set[TableRef] = set()
+        """Logs whose HEAD this process has found not to be torn by a power cut."""
 
     def open(self, ref: TableRef, version: int | None = None) -> Table:
         """The table at `version`, or at HEAD."""
@@ -120,8 +122,12 @@ class Table:
         with_row_address: bool = False,
         batch_rows: int | None = None,
         fragment_ids: Sequence[int] | None = None,
+        blobs: bool = False,
     ) -> pa.RecordBatchReader:
-        """Stream rows; the filter always runs before anything else sees a row."""
+        """Stream rows; the filter always runs before anything else sees a row.
+
+        Blob columns are descriptions of where the bytes are; with `blobs`, the bytes.
+        """
         fragments = None
         if fragment_ids is not None:
             fragments = [self._fragment(fragment_id) for fragment_id in fragment_ids]
@@ -134,6 +140,7 @@ class Table:
                 with_row_address=with_row_address,
                 batch_size=batch_rows,
                 fragments=fragments,
+                blob_handling="all_binary" if blobs else None,
             )
             return scanner.to_reader()
 
@@ -145,6 +152,7 @@ class Table:
         with_row_id: bool = False,
         with_row_address: bool = False,
         fragment_ids: Sequence[int] | None = None,
+        blobs: bool = False,
     ) -> pa.Table:
         """All matching rows at once; for results known to be small."""
         reader = self.scan(
@@ -153,6 +161,7 @@ class Table:
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             fragment_ids=fragment_ids,
+            blobs=blobs,
         )
         with lance_failures(self.ref, "reading"):
             return reader.read_all()

@@ -82,12 +82,14 @@ def _open_whole(tables: Tables, ref: TableRef) -> Table:
     """HEAD for appending to; one that a power cut tore is set aside first.
 
     Needs no lock: a live appender's version is whole before it has a name, so a torn one
-    is a dead one's. What it held is written again by the recovery of that writer.
+    is a dead one's. What it held is written again by the recovery of that writer. Asked
+    once in the life of a process, which no power cut happens in.
     """
-    if tables.storage.location.is_local:
+    if tables.storage.location.is_local and ref not in tables.proven_whole:
         versions = versions_on_disk(tables, ref)
         if versions and is_torn(tables, ref, versions[0]):
             set_aside_torn(tables, ref, open_newest_whole(tables, ref).version, unguarded)
+        tables.proven_whole.add(ref)
     return tables.open(ref)
 
 

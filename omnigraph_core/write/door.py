@@ -32,20 +32,21 @@ from omnigraph_core.tables.failures import TableNotFound, is_missing
 from omnigraph_core.tables.log_append import compact_log
 from omnigraph_core.tables.refs import control_table
 from omnigraph_core.tables.staged import StagedFileMissing, discard_files
-from omnigraph_core.write.forks import WritableTable, fork_table, needs_fork
+from omnigraph_core.write.forks import fork_table, needs_fork
 from omnigraph_core.write.freshness import (
     Drift,
     SchemaChanged,
     StalePlan,
     check_assumptions,
     check_branch,
-    check_precondition,
+    check_head,
     check_tables,
 )
 from omnigraph_core.write.plan import WritePlan
 from omnigraph_core.write.recovery import Recoverer
 from omnigraph_core.write.sidecar import Sidecar, describe, describe_late_write, encode
 from omnigraph_core.write.sweep import Sweeper
+from omnigraph_core.write.writable import WritableTable
 
 REPLANS_MAX = 5
 
@@ -106,7 +107,7 @@ class Door:
         entry = base.entry(table_key)
         if not needs_fork(entry, base.branch):
             table = self.tables.open(entry.ref, entry.table_version)
-            return WritableTable(table, entry.table_version, None)
+            return WritableTable(table, entry.table_version, entry.row_count)
         with self._locked(base.branch, "fork") as lock:
             self.sweeper.heal(base.branch, lock)
             return fork_table(self.tables, entry, base, self.manifest.snapshot(base.branch))
@@ -116,7 +117,7 @@ class Door:
         with self._locked(plan.branch, plan.kind.value, plan.operation_id) as lock:
             self.sweeper.heal(plan.branch, lock)
             current = self.manifest.snapshot(plan.branch)
-            check_precondition(plan, current)
+            check_head(plan.if_commit, current)
             check_assumptions(plan, current)
             self._check_tables(plan, current, lock)
             plan = replace(plan, base=current)

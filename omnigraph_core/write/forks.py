@@ -6,25 +6,15 @@ the fork without complaint, and be unreadable from then on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from omnigraph_core import faults, layout
 from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
 from omnigraph_core.tables.branches import create_fork, delete_fork, read_fork
-from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import sync_fork
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.freshness import StalePlan
 from omnigraph_core.write.plan import ForkOrigin
-
-
-@dataclass(frozen=True, slots=True)
-class WritableTable:
-    """A table ready to be staged on, on the branch's own lineage."""
-
-    table: Table
-    published_version: int
-    fork: ForkOrigin | None
+from omnigraph_core.write.writable import WritableTable
 
 
 def own_lineage(branch: str) -> str | None:
@@ -55,7 +45,7 @@ def fork_table(tables: Tables, entry: SubTableEntry, base: Snapshot, current: Sn
     # Also one we found: whoever made it may have died before this.
     sync_fork(tables.storage, ref, base.branch)
     faults.hit("write.forked")
-    return WritableTable(tables.open(ref), entry.table_version, origin)
+    return WritableTable(tables.open(ref), entry.table_version, entry.row_count, origin)
 
 
 def _is_usable(tables: Tables, ref: TableRef, origin: ForkOrigin) -> bool:

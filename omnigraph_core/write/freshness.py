@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from omnigraph_core.errors import ConflictError, PreconditionError
+from omnigraph_core.errors import ConflictError, PreconditionError, StorageError
 from omnigraph_core.manifest.publisher import BranchReplaced, ExpectedVersionMismatch
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import verify_files
 from omnigraph_core.tables.torn import set_aside_torn
 from omnigraph_core.write.plan import TableWrite, WritePlan
@@ -64,13 +65,11 @@ class Drift(ConflictError):
         return {"table_key": self.table_key, "head": self.head, "published": self.published}
 
 
-def check_precondition(plan: WritePlan, current: Snapshot) -> None:
-    """The head the caller named must be the head."""
-    if plan.if_commit is None:
-        return
+def check_head(if_commit: str | None, current: Snapshot) -> None:
+    """The head the caller named, if any, must be the head."""
     actual = current.head.commit_id if current.head else None
-    if plan.if_commit != actual:
-        raise CommitPreconditionFailed(plan.branch, plan.if_commit, actual)
+    if if_commit is not None and if_commit != actual:
+        raise CommitPreconditionFailed(current.branch, if_commit, actual)
 
 
 def check_branch(manifest: Manifest, base: Snapshot) -> None:
@@ -104,7 +103,17 @@ def check_tables(tables: Tables, plan: WritePlan, guard: Guard) -> None:
 
 
 def _check_head(tables: Tables, table: TableWrite, guard: Guard) -> None:
+    """A torn version is above the one we staged on: either HEAD cannot be read, or it has moved."""
+    if _head_version(tables, table.ref) == table.base_version:
+        return
     set_aside_torn(tables, table.ref, table.base_version, guard)
     head = tables.open(table.ref).version
     if head != table.base_version:
         raise Drift(table.ref.key, head, table.base_version)
+
+
+def _head_version(tables: Tables, ref: TableRef) -> int | None:
+    try:
+        return tables.open(ref).version
+    except StorageError:
+        return None

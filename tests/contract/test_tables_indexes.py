@@ -15,6 +15,7 @@ from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.compaction import stage_compaction
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.fold import FOLD_FRAGMENTS, stage_fold
 from omnigraph_core.tables.indexes import (
     IndexKind,
     IndexSpec,
@@ -23,7 +24,7 @@ from omnigraph_core.tables.indexes import (
     uncovered_fragments,
 )
 from omnigraph_core.tables.refs import TableRef
-from omnigraph_core.tables.stage import stage_append, stage_delete, stage_upsert
+from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
 from omnigraph_core.tables.staged import discard_files, verify_files
 from tests.contract.graphs import BRANCH, BRANCH_OF_BRANCH, LINEAGES, MAIN, commit, ids, operation
 
@@ -279,3 +280,49 @@ def test_main_still_answers_after_its_branch_was_compacted(tables: Tables, stora
         main = commit(tables, write)
     check(tables, main)
     check(tables, branch)
+
+
+# ---- folding ----
+
+
+@pytest.fixture
+def ripe(table: Table, tables: Tables, storage: Storage) -> Table:
+    """An indexed table with more small fragments than a write leaves alone."""
+    table = commit(tables, stage_indexes(storage, table, operation(), build=SPECS))
+    for number in range(400, 400 + FOLD_FRAGMENTS + 3):
+        table = commit(tables, stage_append(storage, table, docs([number]), operation()))
+    return table
+
+
+@pytest.mark.once_remotely
+@pytest.mark.parametrize("verb", ["append", "upsert", "delete"])
+def test_a_write_folds_the_small_fragments_of_others(
+    verb: str, ripe: Table, tables: Tables, storage: Storage
+) -> None:
+    """Old rows and rows of the tail change; no other row does, not even its history."""
+    name = operation("fold")
+    changed = [5, 403, 404]
+    if verb == "append":
+        write = stage_append(storage, ripe, docs([900]), name)
+    elif verb == "upsert":
+        write = stage_upsert(storage, ripe, docs([*changed, 900], salt=3), name)
+    else:
+        write = stage_delete(storage, ripe, name, ids=ids(*(f"doc-{number:04d}" for number in changed)))
+    fold = stage_fold(storage, ripe, write)
+    assert fold is not None
+    assert ripe.latest_version() == ripe.version
+    written = commit(tables, write)
+    folded = commit(tables, fold)
+    assert folded.version == ripe.version + 2
+    assert rows_with_history(folded) == rows_with_history(written)
+    assert len(folded.fragment_rows()) <= len(written.fragment_rows()) - FOLD_FRAGMENTS + 3
+    check(tables, folded)
+
+
+def test_few_small_fragments_are_left_alone(table: Table, tables: Tables, storage: Storage) -> None:
+    table = commit(tables, stage_append(storage, table, docs([900]), operation()))
+    assert stage_fold(storage, table, stage_append(storage, table, docs([901]), operation())) is None
+
+
+def test_an_overwrite_leaves_nothing_to_fold(ripe: Table, storage: Storage) -> None:
+    assert stage_fold(storage, ripe, stage_overwrite(storage, ripe, docs([1]), operation())) is None

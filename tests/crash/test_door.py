@@ -14,6 +14,7 @@ import pytest
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR
 from omnigraph_core.settings import Settings
+from omnigraph_core.tables.fold import FOLD_FRAGMENTS
 from tests.conftest import PEOPLE, REPOSITORY, clean_environment
 from tests.writers import check_whole, content, open_graph, write_three
 
@@ -157,6 +158,35 @@ def test_dying_while_forking(step: str, action: str, root: Path) -> None:
     before = content(open_graph(root, Settings(fsync=False)), "dev")
     assert run_writer(root, "dev", "second", f"{step}={action}") != 0
     check_outcome(root, "dev", FORK_STEPS[step], before)
+
+
+@pytest.fixture(scope="module")
+def ripe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph whose next write folds the small fragments of all three tables."""
+    root = tmp_path_factory.mktemp("ripe") / "g"
+    graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="ann"))
+    for number in range(FOLD_FRAGMENTS):
+        write_three(graph, f"earlier{number}")
+    return root
+
+
+FOLD_STEPS = {f"write.table_committed.{number}": ROLLED_BACK for number in range(1, 6)} | {
+    "write.table_committed.6": ROLLED_FORWARD,
+    "write.published": COMPLETED,
+}
+
+
+@pytest.mark.parametrize("step", FOLD_STEPS)
+def test_dying_in_a_write_that_folds(step: str, ripe: Path, tmp_path: Path) -> None:
+    """Each table has two transactions: the rows, and the joining of small fragments."""
+    root = tmp_path / "g"
+    shutil.copytree(ripe, root)
+    before = content(open_graph(root, Settings(fsync=False)), "main")
+    assert run_writer(root, "main", "second", f"{step}=kill") == -signal.SIGKILL
+    check_outcome(root, "main", FOLD_STEPS[step], before)
+    graph = open_graph(root, Settings(fsync=False))
+    person = graph.door.tables.open(graph.snapshot().entry("node:Person").ref)
+    assert len(person.fragment_rows()) < FOLD_FRAGMENTS
 
 
 DEATHS = {

@@ -88,14 +88,7 @@ def _table_write(graph: Graph, base: Snapshot, key: str, change: Change, operati
     writable = graph.door.open_for_write(base, key)
     table = writable.table
     staged = _stage(graph, table, change, operation_id)
-    return TableWrite(
-        ref=table.ref,
-        base_version=table.version,
-        published_version=writable.published_version,
-        row_count=table.count_rows() + staged.rows_inserted - staged.rows_deleted,
-        staged=(staged,),
-        fork=writable.fork,
-    )
+    return writable.planned(graph.door.storage, staged)
 
 
 def _stage(graph: Graph, table: Table, change: Change, operation_id: str) -> StagedWrite:
