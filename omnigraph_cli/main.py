@@ -15,9 +15,12 @@ from typer.exceptions import Abort, TyperException
 from omnigraph_cli import exits, streams
 from omnigraph_cli.commands import (
     branch,
+    change,
     commit,
     completion,
+    export,
     init,
+    load,
     recovery,
     relocate,
     schema,
@@ -49,7 +52,21 @@ def build_app() -> typer.Typer:
     def root(version: VersionOption = False) -> None:
         """A git-like graph store: typed nodes and edges, atomic commits, branches, time travel."""
 
-    for module in (init, status, snapshot, branch, commit, schema, recovery, relocate, completion, version):
+    for module in (
+        init,
+        load,
+        change,
+        export,
+        status,
+        snapshot,
+        branch,
+        commit,
+        schema,
+        recovery,
+        relocate,
+        completion,
+        version,
+    ):
         module.register(app)
     return app
 

@@ -37,6 +37,7 @@ class Run:
     verbose: bool
     actor: str
     message: str | None
+    shows_progress: bool = False
 
     def address(self) -> Address:
         """The graph this run is about; remarks on why when asked to be verbose."""
@@ -131,6 +132,7 @@ def command(
     writes: bool = False,
     needs_settings: bool = True,
     hidden: bool = False,
+    aliases: Iterable[str] = (),
 ) -> Callable[[CommandBody], CommandBody]:
     """Register `body(run, …)` with the options every command has.
 
@@ -163,6 +165,8 @@ def command(
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
         app.command(name, epilog=epilog, hidden=hidden)(invoke)
+        for alias in aliases:
+            app.command(alias, epilog=epilog, hidden=True)(invoke)
         return body
 
     return register
@@ -211,6 +215,7 @@ def _make_run(arguments: Mapping[str, Any], settings: Settings) -> Run:
         verbose=arguments["verbose"],
         actor=settings.default_actor,
         message=arguments.get("message"),
+        shows_progress=not (arguments["json_output"] or arguments["quiet"]),
     )
 
 

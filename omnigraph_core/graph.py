@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from functools import partial
+from typing import Any
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import (
@@ -13,17 +16,31 @@ from omnigraph_core.catalog.files import (
     restore_schema_files,
     schema_at,
 )
+from omnigraph_core.change.mutate import Changed, run_mutation
+from omnigraph_core.change.plan import Intent
 from omnigraph_core.errors import NotFoundError
+from omnigraph_core.export.jsonl import chosen_types, jsonl_blocks
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import CommitGone, CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
+from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.run import Load, Loaded
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, migrate, read_stamp
 from omnigraph_core.progress import Progress, silent
+from omnigraph_core.query import (
+    CheckedMutation,
+    QueryChoiceError,
+    bind_params,
+    check_query,
+    choose_query,
+    parse_queries,
+    read_param_texts,
+)
 from omnigraph_core.schema import compile_schema
 from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
@@ -31,9 +48,16 @@ from omnigraph_core.storage import Location, LockHolder, open_storage, parse_loc
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.relocation import relocate_forks
-from omnigraph_core.write.branches import create_branch, delete_branch, list_branches
+from omnigraph_core.write.branches import (
+    branch_for_write,
+    create_branch,
+    delete_branch,
+    forget_unwritten,
+    list_branches,
+)
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.genesis import RootState, forget_init, init_graph, inspect_root, manifest_is_whole
+from omnigraph_core.write.plan import WriterKind
 from omnigraph_core.write.sidecar import Sidecar, read_sidecar
 from omnigraph_core.write.staging import sweep_staging
 from omnigraph_core.write.sweep import SweepReport
@@ -112,7 +136,9 @@ class Graph:
 
     def snapshot_of(self, ref: str) -> Snapshot:
         """The graph as it was at a ref: branch, commit id, `REF~N` or `REF@{TIME}`."""
-        commit = self._readable_commit(ref)
+        return self._snapshot_at(self._readable_commit(ref))
+
+    def _snapshot_at(self, commit: GraphCommit) -> Snapshot:
         return self._manifest.snapshot_at_version(commit.manifest_version, commit.branch)
 
     def head(self, branch: str = layout.MAIN_BRANCH) -> GraphHead | None:
@@ -147,6 +173,95 @@ class Graph:
 
     def delete_branch(self, name: str) -> None:
         delete_branch(self.door, name)
+
+    def change(
+        self,
+        source: str,
+        *,
+        name: str | None = None,
+        source_name: str = "<query>",
+        params: Mapping[str, Any] | None = None,
+        param_texts: Sequence[str] = (),
+        branch: str = layout.MAIN_BRANCH,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        dry_run: bool = False,
+    ) -> Changed:
+        """Run a mutation of a `.gq` source as one commit; none when it matches nothing.
+
+        `param_texts` are `K=V`, read by the declared types, beside the values in `params`.
+        """
+        catalog = self.catalog()
+        file = parse_queries(source, source_name)
+        query = choose_query(file, name)
+        checked = check_query(query, catalog.schema, file.source)
+        if not isinstance(checked, CheckedMutation):
+            raise QueryChoiceError(
+                f"query '{checked.name}' reads; it changes nothing", hint="run it with `omnigraph query`"
+            )
+        given = {**(params or {}), **read_param_texts(query.parameters, param_texts)}
+        bound = bind_params(query.parameters, given)
+        intent = Intent(
+            WriterKind.MUTATION,
+            actor or self.settings.default_actor,
+            catalog.schema_hash,
+            message=message,
+            if_commit=if_commit,
+        )
+        return run_mutation(self.door, branch, checked, catalog.schema, bound, intent, dry_run=dry_run)
+
+    def load(
+        self,
+        paths: Sequence[str],
+        mode: LoadMode,
+        *,
+        branch: str = layout.MAIN_BRANCH,
+        source: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> Loaded:
+        """Load JSON lines as one commit; `-` is standard input.
+
+        `source` is a ref: a branch that does not exist yet starts there, and is not made
+        unless the load succeeds.
+        """
+        catalog = self.catalog()
+        actor = actor or self.settings.default_actor
+        intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
+        load = Load(self.door, catalog.schema, mode, intent, progress)
+        start = self._start_of(branch, source)
+        load.read(paths)
+        if start is None and not dry_run:
+            return load.publish(branch)
+        base = self.snapshot(branch) if start is None else self._snapshot_at(start)
+        load.check(base)
+        if dry_run or start is None or not load.outcome().total:
+            return load.outcome()
+        with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, actor):
+            return replace(load.publish(branch), branch_created=True)
+
+    def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
+        """Where a branch that is to be made starts; None for one that is there."""
+        if branch == layout.MAIN_BRANCH or source is None or branch in self._manifest.branches():
+            self.snapshot(branch)
+            return None
+        return self._readable_commit(source)
+
+    def export(
+        self, ref: str | None = None, *, branch: str = layout.MAIN_BRANCH, types: Sequence[str] = ()
+    ) -> Iterator[bytes]:
+        """Everything as load records, in blocks of whole lines: of a branch as it is now, or at a ref.
+
+        Ordered by table key, then by id. A ref is read with the schema it had.
+        """
+        snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
+        catalog = self.catalog() if ref is None else self.catalog_of(ref)
+        for entity in chosen_types(list(catalog.schema.types()), types):
+            entry = snapshot.entry(entity.table_key)
+            yield from jsonl_blocks(self._tables.open(entry.ref, entry.table_version), entity)
 
     def relocate(self) -> int:
         """Make the branches of a moved or copied graph refer to this place; returns files changed.
@@ -219,7 +334,7 @@ class Graph:
             with self._storage.locks.lock_all(names, doing="migrate") as held:
                 migrate(self._tables, self._manifest.open(layout.MAIN_BRANCH), new_ulid(), held.check)
         report = self.door.sweeper.sweep(patient=patient)
-        sweep_staging(self._storage)
+        sweep_staging(self._storage, partial(forget_unwritten, self.door))
         if inspect_root(self._storage.control) is RootState.UNFINISHED:
             self._with_refs_lock(lambda: forget_init(self._storage))
         catalog = self.catalog()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +9,9 @@ import typer
 
 from omnigraph_cli.addressing import configured_place, is_file
 from omnigraph_cli.run import Run, command
+from omnigraph_cli.sources import read_source
 from omnigraph_core import layout
-from omnigraph_core.errors import BadDataError, LimitError, RefusedError, UsageError
-
-SOURCE_BYTES_MAX = 16 << 20
+from omnigraph_core.errors import RefusedError
 
 
 def register(app: typer.Typer) -> None:
@@ -62,35 +59,6 @@ def register(app: typer.Typer) -> None:
         run.output.result(content, f"initialized {graph.location.uri}")
         if remark:
             run.output.remark(remark)
-
-
-def read_source(option: str) -> tuple[str, str]:
-    """The text behind `FILE|-`, and the name that messages use for it."""
-    name = "<stdin>" if option == "-" else option
-    data = _read_bounded(option, name)
-    try:
-        return data.decode("utf-8-sig"), name
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadDataError(
-            f"{name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", hint="save the file as UTF-8"
-        ) from error
-
-
-def _read_bounded(option: str, name: str) -> bytes:
-    """All of a source text, and never more than one byte beyond what a source may have."""
-    if option == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if option == "-" else open(option, "rb") as file:
-            data = file.read(SOURCE_BYTES_MAX + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{name}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
-    if len(data) > SOURCE_BYTES_MAX:
-        raise LimitError(f"{name}: larger than {SOURCE_BYTES_MAX >> 20} MiB, the most a source text may have")
-    return data
 
 
 def _write_config(directory: Path) -> tuple[Path | None, str]:

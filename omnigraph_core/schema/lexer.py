@@ -130,6 +130,18 @@ def string_value(source: SourceText, token: Token) -> str:
     return _ESCAPE.sub(unescape, body)
 
 
+def bounded_integer(token: Token, maximum: int) -> int | None:
+    """The value of an integer token, or None beyond the maximum.
+
+    Compared by length first: Python refuses to convert very long digit strings.
+    """
+    digits = token.text.lstrip("0") or "0"
+    if len(digits) > len(str(maximum)):
+        return None
+    value = int(digits)
+    return value if value <= maximum else None
+
+
 def string_literal(text: str) -> str:
     """A string token that stands for `text`: the inverse of `string_value`."""
     return f'"{text.translate(_WRITTEN)}"'

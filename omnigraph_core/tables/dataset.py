@@ -123,6 +123,7 @@ class Table:
         batch_rows: int | None = None,
         fragment_ids: Sequence[int] | None = None,
         blobs: bool = False,
+        order_by: str | None = None,
     ) -> pa.RecordBatchReader:
         """Stream rows; the filter always runs before anything else sees a row.
 
@@ -141,6 +142,7 @@ class Table:
                 batch_size=batch_rows,
                 fragments=fragments,
                 blob_handling="all_binary" if blobs else None,
+                order_by=None if order_by is None else [order_by],
             )
             return scanner.to_reader()
 

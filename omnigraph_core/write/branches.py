@@ -10,18 +10,21 @@ next create of the name (or of one that would share its directory) clears them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.reader import BranchNotFound, manifest_ref
 from omnigraph_core.tables.branches import create_fork, delete_fork, list_forks, read_fork
 from omnigraph_core.tables.durability import sync_fork
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.staging import StagingRecord, amend, staging
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _NAME_LENGTH_MAX = 200
@@ -93,6 +96,38 @@ def create_branch(door: Door, name: str, source: GraphCommit) -> None:
         create_fork(door.tables, manifest, name, source.manifest_version)
         faults.hit("branch.manifest_created")
         sync_fork(door.storage, manifest, name)
+
+
+@contextmanager
+def branch_for_write(
+    door: Door, name: str, source: GraphCommit, kind: str, actor: str | None
+) -> Iterator[None]:
+    """A new branch for the block to write to; it stays only if the block succeeds.
+
+    A process that is killed in between leaves a staging record, and the next read-write
+    open removes the branch, unless something was published on it.
+    """
+    record = StagingRecord(new_ulid(), kind, name, actor, (), ())
+    with staging(door.storage, record):
+        create_branch(door, name, source)
+        amend(door.storage, replace(record, made_branch=door.manifest.branch_identity(name)))
+        faults.hit("branch.made_for_write")
+        try:
+            yield
+        except BaseException:
+            with suppress(OmnigraphError):
+                delete_branch(door, name)
+            raise
+
+
+def forget_unwritten(door: Door, name: str, identity: str) -> None:
+    """Remove a branch that a dead write made, if it is still that one and nothing is on it."""
+    fork = door.manifest.branches().get(name)
+    if fork is None or fork.identity != identity:
+        return
+    if door.manifest.snapshot(name).manifest_version == fork.parent_version:
+        with suppress(BranchHasDescendants):
+            delete_branch(door, name)
 
 
 def delete_branch(door: Door, name: str) -> None:

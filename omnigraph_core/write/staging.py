@@ -8,9 +8,10 @@ may go; until then cleanup spares them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from omnigraph_core import faults, layout
 from omnigraph_core.ids import now_us
@@ -29,6 +30,8 @@ class StagingRecord:
     paths: tuple[str, ...]
     pinned: tuple[tuple[str, int], ...]
     """Table keys with the versions this write reads; cleanup keeps them."""
+    made_branch: str | None = None
+    """Identity of the branch, if this write made it and nothing is published on it yet."""
 
     def encode(self) -> bytes:
         content = {
@@ -40,6 +43,7 @@ class StagingRecord:
             "started_at": str(now_us()),
             "paths": list(self.paths),
             "pinned": [{"table_key": key, "version": version} for key, version in self.pinned],
+            "made_branch": self.made_branch,
         }
         return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
 
@@ -64,8 +68,17 @@ def staging(storage: Storage, record: StagingRecord) -> Iterator[None]:
     storage.locks.forget(name)
 
 
-def sweep_staging(storage: Storage) -> list[str]:
-    """Remove the files and records of dead writers; returns their operation ids."""
+def amend(storage: Storage, record: StagingRecord) -> None:
+    """Replace a record that is being kept by what has become known since."""
+    storage.control.put(layout.staging_record(record.operation_id), record.encode())
+
+
+def sweep_staging(storage: Storage, forget_branch: Callable[[str, str], None]) -> list[str]:
+    """Remove what dead writers left; returns their operation ids.
+
+    `forget_branch` is given name and identity of a branch that was made for a write which
+    may never have been published.
+    """
     swept: list[str] = []
     for name in storage.control.list(layout.STAGING_DIR):
         operation_id = name.removesuffix(".json")
@@ -73,21 +86,24 @@ def sweep_staging(storage: Storage) -> list[str]:
         if not lock.try_acquire():
             continue
         with lock:
-            _remove_paths(storage, _recorded_paths(storage, operation_id))
+            content = _content(storage, operation_id)
+            _remove_paths(storage, [str(path) for path in content.get("paths", [])])
+            if content.get("made_branch"):
+                forget_branch(str(content.get("branch")), str(content["made_branch"]))
             storage.control.delete(layout.staging_record(operation_id))
         storage.locks.forget(staging_lock(operation_id))
         swept.append(operation_id)
     return swept
 
 
-def _recorded_paths(storage: Storage, operation_id: str) -> Iterable[str]:
+def _content(storage: Storage, operation_id: str) -> dict[str, Any]:
+    """A record as far as it can be read; one that was cut short names nothing."""
     found = storage.control.get(layout.staging_record(operation_id))
-    if found is None:
-        return ()
     try:
-        return [str(path) for path in parse_json(found.data).get("paths", [])]
-    except (ValueError, AttributeError):
-        return ()
+        content = parse_json(found.data) if found is not None else None
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _remove_paths(storage: Storage, paths: Iterable[str]) -> None:

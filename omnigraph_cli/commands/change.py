@@ -1,0 +1,98 @@
+"""`omnigraph change`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph_cli.options import BranchOption
+from omnigraph_cli.run import Run, command
+from omnigraph_cli.sources import (
+    ExpressionOption,
+    NameArgument,
+    NameOption,
+    ParamOption,
+    ParamsFileOption,
+    ParamsOption,
+    QueryOption,
+    read_params,
+    read_query,
+)
+
+
+def register(app: typer.Typer) -> None:
+    @command(
+        app,
+        "change",
+        aliases=["mutate"],
+        takes_graph=False,
+        writes=True,
+        examples=[
+            "omnigraph change -e 'query q() { insert Person { name: \"Ann\", age: 30 } }'",
+            "omnigraph change birthday --query changes.gq --param who=Ann --param age=31",
+            "omnigraph change -e 'query q() { delete Person where name = \"Ann\" }' --if-commit 01JX…",
+        ],
+    )
+    def change(
+        run: Run,
+        name: NameArgument = None,
+        name_option: NameOption = None,
+        expression: ExpressionOption = None,
+        query: QueryOption = None,
+        params: ParamsOption = None,
+        params_file: ParamsFileOption = None,
+        param: ParamOption = None,
+        branch: BranchOption = None,
+        if_commit: Annotated[
+            str | None,
+            typer.Option("--if-commit", metavar="ID", help="Only if this is still the head of the branch."),
+        ] = None,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Check everything and count, but write nothing.")
+        ] = False,
+    ) -> None:
+        """Insert, update or delete by a query; all of its statements are one commit.
+
+        A query that matches nothing makes no commit.
+        """
+        source = read_query(name, name_option, expression, query)
+        given = read_params(params, params_file)
+        from omnigraph_core.graph import OpenMode
+
+        target = run.branch(branch)
+        graph = run.open(OpenMode.READ_WRITE)
+        changed = graph.change(
+            source.text,
+            name=source.name,
+            source_name=source.source_name,
+            params=given,
+            param_texts=param or (),
+            branch=target,
+            actor=run.actor,
+            message=run.message,
+            if_commit=if_commit,
+            dry_run=dry_run,
+        )
+        content = {
+            "branch": target,
+            "query_name": changed.query_name,
+            "affected_nodes": changed.affected_nodes,
+            "affected_edges": changed.affected_edges,
+            "actor_id": run.actor,
+            "commit": changed.commit_id,
+            "dry_run": dry_run,
+        }
+        counts = f"{_count(changed.affected_nodes, 'node')}, {_count(changed.affected_edges, 'edge')}"
+        verb = "would change" if dry_run else "changed"
+        run.output.result(content, f"{verb} {target} via {changed.query_name}: {counts}")
+        for warning in changed.warnings:
+            run.output.remark(f"warning: {warning}")
+        if changed.commit_id is not None:
+            run.output.remark(f"commit {changed.commit_id}")
+        elif not dry_run:
+            run.output.remark("nothing matched, so there is no commit")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

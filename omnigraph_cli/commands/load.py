@@ -1,0 +1,141 @@
+"""`omnigraph load`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph_cli.options import BranchOption, complete_branch
+from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.run import Run, command, echo_target
+from omnigraph_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph_core.load.run import Loaded
+
+_MODES = ("overwrite", "append", "merge")
+
+
+def register(app: typer.Typer) -> None:
+    @command(
+        app,
+        "load",
+        writes=True,
+        examples=[
+            "omnigraph load --data people.jsonl --mode append",
+            "omnigraph load --data nodes.jsonl --data edges.jsonl --mode merge --branch nightly --from main",
+            "zcat people.jsonl.gz | omnigraph load --data - --mode overwrite",
+        ],
+    )
+    def load(
+        run: Run,
+        data: Annotated[
+            list[str],
+            typer.Option(
+                "--data", metavar="PATH|-", help="Records, one JSON object a line; - reads stdin. Repeatable."
+            ),
+        ],
+        mode: Annotated[
+            str,
+            typer.Option(
+                "--mode",
+                metavar="|".join(_MODES),
+                help="overwrite: each type in the input gets exactly its rows. append: all are new. "
+                "merge: new ones are added, others replaced.",
+                autocompletion=lambda: list(_MODES),
+            ),
+        ],
+        branch: BranchOption = None,
+        source: Annotated[
+            str | None,
+            typer.Option(
+                "--from",
+                metavar="REF",
+                help="If the branch does not exist, make it from here; not if the load fails.",
+                autocompletion=complete_branch,
+            ),
+        ] = None,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Read and check everything, but write nothing.")
+        ] = False,
+    ) -> None:
+        """Load records from JSON lines, all of them in one commit or none.
+
+        A node is {"type": "Person", "data": {…}}, an edge {"edge": "Knows", "from": ID,
+        "to": ID, "data": {…}}; they may come in any order.
+        """
+        if mode not in _MODES:
+            raise UsageError(f"--mode: '{mode}' is none of {', '.join(_MODES)}")
+        if data.count("-") > 1:
+            raise UsageError("--data - was given twice", hint="standard input can be read once")
+        from omnigraph_core.graph import OpenMode
+        from omnigraph_core.load.assemble import LoadMode
+
+        started = time.monotonic()
+        graph = run.open(OpenMode.READ_WRITE)
+        target = run.branch(branch)
+        echo_target(run, "load", graph.location)
+        with progress_bar(wanted=run.shows_progress) as progress:
+            loaded = graph.load(
+                data,
+                LoadMode(mode),
+                branch=target,
+                source=source,
+                actor=run.actor,
+                message=run.message,
+                dry_run=dry_run,
+                progress=progress,
+            )
+        content = {
+            "uri": graph.location.uri,
+            "branch": target,
+            **_content(loaded, source),
+            "dry_run": dry_run,
+        }
+        run.output.result(content, _summary(loaded, target, dry_run=dry_run))
+        for remark in _remarks(loaded, time.monotonic() - started, dry_run=dry_run):
+            run.output.remark(remark)
+
+
+def _content(loaded: Loaded, source: str | None) -> dict[str, object]:
+    nodes = [(key[5:], count) for key, count in loaded.counts.items() if key.startswith("node:")]
+    edges = [(key[5:], count) for key, count in loaded.counts.items() if key.startswith("edge:")]
+    return {
+        "mode": loaded.mode.value,
+        "base_branch": source,
+        "branch_created": loaded.branch_created,
+        "nodes": [{"name": name, "entities_loaded": count} for name, count in nodes],
+        "edges": [{"name": name, "entities_loaded": count} for name, count in edges],
+        "nodes_loaded": sum(count for _, count in nodes),
+        "edges_loaded": sum(count for _, count in edges),
+        "node_types_loaded": len(nodes),
+        "edge_types_loaded": len(edges),
+        "total_entities": loaded.total,
+        "unmatchable": loaded.unmatchable,
+        "commit": loaded.commit_id,
+    }
+
+
+def _summary(loaded: Loaded, branch: str, *, dry_run: bool) -> str:
+    verb = "would load" if dry_run else "loaded"
+    lines = [f"{verb} {branch} ({loaded.mode}): {loaded.total} entities"]
+    lines += [f"  {key:<32}{count:>12}" for key, count in loaded.counts.items()]
+    return "\n".join(lines)
+
+
+def _remarks(loaded: Loaded, seconds: float, *, dry_run: bool) -> list[str]:
+    remarks = [f"warning: {warning}" for warning in loaded.warnings]
+    if loaded.unmatchable:
+        remarks.append(
+            f"warning: {loaded.unmatchable} records were added as new because nothing identifies them: "
+            "no id, no key, no @unique group given in full; merging the same input again adds them again"
+        )
+    if loaded.branch_created:
+        remarks.append("the branch was created")
+    if loaded.commit_id is not None:
+        remarks.append(f"commit {loaded.commit_id}, {seconds:.1f} s")
+    elif not dry_run:
+        remarks.append("the input has no records, so there is no commit")
+    return remarks

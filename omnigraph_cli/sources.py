@@ -1,0 +1,106 @@
+"""Texts a command is given: schemas and queries, from a file, from stdin, or in place."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from omnigraph_core.errors import BadDataError, LimitError, UsageError
+from omnigraph_core.jsontext import parse_json
+
+SOURCE_BYTES_MAX = 16 << 20
+
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="Which query, when the source has several."),
+]
+NameOption = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The same as NAME.")]
+ExpressionOption = Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query itself.")]
+QueryOption = Annotated[
+    str | None, typer.Option("--query", metavar="FILE|-", help="A file of queries; - reads stdin.")
+]
+ParamsOption = Annotated[
+    str | None, typer.Option("--params", metavar="JSON", help="Parameters as one JSON object.")
+]
+ParamsFileOption = Annotated[
+    str | None, typer.Option("--params-file", metavar="FILE", help="The same, in a file.")
+]
+ParamOption = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="K=V", help="One parameter, read by its declared type. Repeatable."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """A query as the command line gives it; what the library's methods take."""
+
+    text: str
+    source_name: str
+    name: str | None
+
+
+def read_query(
+    name: str | None, name_option: str | None, expression: str | None, query: str | None
+) -> QuerySource:
+    """The text behind `-e` or `--query`, exactly one of them."""
+    if name is not None and name_option is not None and name != name_option:
+        raise UsageError(f"both NAME '{name}' and --name '{name_option}' were given", hint="give it once")
+    if expression is not None and query is not None:
+        raise UsageError("both -e and --query were given", hint="give the query once")
+    if expression is not None:
+        return QuerySource(expression, "<-e>", name or name_option)
+    if query is None:
+        raise UsageError("no query was given", hint="use -e 'query q() { … }' or --query FILE")
+    text, source_name = read_source(query)
+    return QuerySource(text, source_name, name or name_option)
+
+
+def read_params(params: str | None, params_file: str | None) -> Mapping[str, Any] | None:
+    """The JSON object of `--params` or `--params-file`; None when there is neither."""
+    if params is not None and params_file is not None:
+        raise UsageError("both --params and --params-file were given", hint="give them once")
+    if params is None and params_file is None:
+        return None
+    text, name = (params, "--params") if params_file is None else read_source(params_file)
+    try:
+        value = parse_json(text or "")
+    except ValueError as error:
+        raise BadDataError(f"{name}: not JSON: {error}") from error
+    if value is not None and not isinstance(value, dict):
+        raise BadDataError(f"{name}: expected a JSON object of parameters")
+    return value
+
+
+def read_source(option: str) -> tuple[str, str]:
+    """The text behind `FILE|-`, and the name that messages use for it."""
+    name = "<stdin>" if option == "-" else option
+    data = _read_bounded(option, name)
+    try:
+        return data.decode("utf-8-sig"), name
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadDataError(
+            f"{name}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x})", hint="save the file as UTF-8"
+        ) from error
+
+
+def _read_bounded(option: str, name: str) -> bytes:
+    """All of a source text, and never more than one byte beyond what a source may have."""
+    if option == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if option == "-" else open(option, "rb") as file:
+            data = file.read(SOURCE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    if len(data) > SOURCE_BYTES_MAX:
+        raise LimitError(f"{name}: larger than {SOURCE_BYTES_MAX >> 20} MiB, the most a source text may have")
+    return data

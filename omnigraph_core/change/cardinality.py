@@ -1,0 +1,105 @@
+"""@card: how many edges of a type each source may have, for the sources a change touches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.coerce import clipped
+from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.violations import Violation, Violations
+from omnigraph_core.schema import EdgeType
+from omnigraph_core.schema.model import SRC_COLUMN
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.keys import KEYS_IN_FILTER_MAX, in_filter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def check_cardinality(changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+    """Count the edges of every source that gains, loses or moves one.
+
+    A node that never had an edge is not asked for its minimum, and neither is one that goes.
+    """
+    for edge in changes.schema.edges:
+        change = changes.of(edge)
+        if change is not None and not edge.cardinality.is_unbounded:
+            counts = _staying(_counts(change, committed), changes, edge, committed)
+            _compare(change, edge, counts, violations)
+
+
+def _counts(change: TableChange, committed: Committed) -> pa.Table:
+    """Edges after the change for each touched source: columns `src`, `edges`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    mine = (
+        change.rows.column(SRC_COLUMN) if change.verb is not Verb.DELETE else pa.chunked_array([], pa.utf8())
+    )
+    table = committed.table(change.key)
+    if change.verb is Verb.REPLACE:
+        lost = table.read([SRC_COLUMN]).column(SRC_COLUMN)
+        staying = lost.slice(0, 0)
+    else:
+        lost = edges_where(table, "id", change.ids).column(SRC_COLUMN)
+        touched = pc.unique(pa.chunked_array([*mine.chunks, *lost.chunks], pa.utf8()))
+        around = edges_where(table, SRC_COLUMN, touched)
+        staying = around.filter(pc.invert(pc.is_in(around.column("id"), value_set=change.ids))).column(
+            SRC_COLUMN
+        )
+    present = pa.chunked_array([*mine.chunks, *staying.chunks], pa.utf8())
+    counted = pc.value_counts(present)
+    empty = pc.unique(lost).filter(pc.invert(pc.is_in(pc.unique(lost), value_set=counted.field("values"))))
+    sources = pa.concat_arrays([counted.field("values"), empty])
+    edges = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(empty), pa.int64())])
+    return pa.table({SRC_COLUMN: sources, "edges": edges})
+
+
+def edges_where(table: Table, column: str, values: pa.Array) -> pa.Table:
+    """Columns `id` and `src` of the rows whose `column` is among `values`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = ["id", SRC_COLUMN]
+    wanted = pa.chunked_array([values], pa.utf8())
+    if len(values) <= KEYS_IN_FILTER_MAX:
+        return table.read(names, in_filter(wanted, column) if len(values) else "false")
+    reader = table.scan(names)
+    batches = [batch.filter(pc.is_in(batch.column(column), value_set=values)) for batch in reader]
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _staying(counts: pa.Table, changes: ChangeSet, edge: EdgeType, committed: Committed) -> pa.Table:
+    """Without the sources that the same change removes."""
+    import pyarrow.compute as pc
+
+    nodes = changes.of(changes.schema.node(edge.from_type))
+    if nodes is None or nodes.verb not in (Verb.DELETE, Verb.REPLACE):
+        return counts
+    named = pc.is_in(counts.column(SRC_COLUMN), value_set=nodes.ids)
+    return counts.filter(pc.invert(named) if nodes.verb is Verb.DELETE else named)
+
+
+def _compare(change: TableChange, edge: EdgeType, counts: pa.Table, violations: Violations) -> None:
+    import pyarrow.compute as pc
+
+    edges = counts.column("edges")
+    bad = pc.less(edges, edge.cardinality.minimum)
+    if edge.cardinality.maximum is not None:
+        bad = pc.or_(bad, pc.greater(edges, edge.cardinality.maximum))
+    wrong = counts.filter(bad).sort_by(SRC_COLUMN)
+    shown = wrong if violations.wanted is None else wrong.slice(0, violations.wanted)
+    sources = change.rows.column(SRC_COLUMN) if change.verb is not Verb.DELETE else None
+    for row in shown.to_pylist():
+        at = -1 if sources is None else sources.index(row[SRC_COLUMN]).as_py()
+        source, line = change.origin.place(at) if change.origin and at >= 0 else (None, None)
+        violations.add(Violation(_words(edge, row[SRC_COLUMN], row["edges"]), source, line))
+    violations.count_more(wrong.num_rows - shown.num_rows)
+
+
+def _words(edge: EdgeType, source: str, edges: int) -> str:
+    few = edges < edge.cardinality.minimum
+    bound = f"min {edge.cardinality.minimum}" if few else f"max {edge.cardinality.maximum}"
+    noun = "edge" if edges == 1 else "edges"
+    return f"@card violation on edge {edge.name}: source '{clipped(source)}' has {edges} {noun} ({bound})"

@@ -1,0 +1,100 @@
+"""A change set: what one write wants to be true, table by table, before anything is staged.
+
+Statements of a change, records of a load and (later) the result of a merge all become
+one of these; validation and staging know nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from omnigraph_core.change.violations import Violation, Violations
+from omnigraph_core.schema import EntityType, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Verb(StrEnum):
+    """What happens to a table; each has exactly one."""
+
+    INSERT = "insert"
+    """The rows are new: an id that is there already is a conflict."""
+    UPSERT = "upsert"
+    """Rows with an id that is there replace it whole; the others are added."""
+    REPLACE = "replace"
+    """The rows are all there is afterwards."""
+    DELETE = "delete"
+    """The rows with these ids go; only the column `id` is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where each row was read: an index into `sources` and a line; for messages."""
+
+    sources: tuple[str, ...]
+    source: pa.Array
+    lines: pa.Array
+
+    def place(self, row: int) -> tuple[str, int]:
+        return self.sources[self.source[row].as_py()], self.lines[row].as_py()
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """The change of one table. Ids in `rows` are given, and each occurs once."""
+
+    entity: EntityType
+    verb: Verb
+    rows: pa.Table
+    origin: Origin | None = None
+    fresh: bool = False
+    """Every id was made up a moment ago, so no committed row can have it."""
+
+    @property
+    def key(self) -> str:
+        return self.entity.table_key
+
+    @property
+    def ids(self) -> pa.Array:
+        return self.rows.column("id").combine_chunks()
+
+    @property
+    def has_new_rows(self) -> bool:
+        return self.verb is not Verb.DELETE and self.rows.num_rows > 0
+
+    def report(
+        self,
+        violations: Violations,
+        rows: pa.Array,
+        prop: str | None,
+        describe: Callable[[int], str],
+    ) -> None:
+        """Add one violation for each row index; only those that will be looked at are worded."""
+        wanted = len(rows) if violations.wanted is None else min(violations.wanted, len(rows))
+        for row in rows[:wanted].to_pylist():
+            source, line = self.origin.place(row) if self.origin else (None, None)
+            violations.add(Violation(describe(row), source, line, self.entity.name, prop))
+        violations.count_more(len(rows) - wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """All tables that change, by table key."""
+
+    schema: Schema
+    tables: Mapping[str, TableChange] = field(default_factory=dict)
+
+    def of(self, entity: EntityType) -> TableChange | None:
+        return self.tables.get(entity.table_key)
+
+    def __iter__(self) -> Iterator[TableChange]:
+        """In the order of table keys, so that messages and commits are the same every time."""
+        return iter([self.tables[key] for key in sorted(self.tables)])
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(change.rows.num_rows or change.verb is Verb.REPLACE for change in self)

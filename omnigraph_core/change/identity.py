@@ -1,0 +1,158 @@
+"""Identity, a column at a time: canonical texts, ids from keys, fresh ids.
+
+The meaning is `omnigraph_core.ids`, value by value; here it is done for millions of
+rows without a Python loop over them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core.errors import BadDataError
+from omnigraph_core.ids import canonical_scalar
+from omnigraph_core.schema import EntityType, Key, PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+_CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID_LENGTH = 26
+# The random half of a ULID is kept as two numbers of 40 bits: eight characters each.
+_HALF_BITS = 40
+
+# What `json.dumps(ensure_ascii=False)` escapes, in an order in which no replacement
+# touches what an earlier one wrote.
+_SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_ESCAPES = _SHORT_ESCAPES | {
+    chr(code): f"\\u{code:04x}" for code in range(0x20) if chr(code) not in _SHORT_ESCAPES
+}
+_NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
+
+_STRING = PropertyType(Scalar.STRING)
+
+
+def canonical_texts(column: pa.Array | pa.ChunkedArray, type_: PropertyType) -> pa.Array:
+    """The canonical text of every value, null for null; what `ids.canonical_scalar` says."""
+    import pyarrow as pa
+
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if type_.scalar is Scalar.STRING:
+        return values
+    if type_.scalar in (Scalar.F32, Scalar.F64):
+        return _float_texts(values)
+    if type_.scalar is Scalar.DATE:
+        values = values.cast(pa.int32())
+    elif type_.scalar is Scalar.DATE_TIME:
+        values = values.cast(pa.int64())
+    return values.cast(pa.utf8())
+
+
+def key_ids(rows: pa.Table, key: Key, entity: EntityType) -> pa.Array:
+    """The ids that keyed nodes have by their key; null where a member is null."""
+    return tuple_texts(rows, key.columns, entity)
+
+
+def tuple_texts(rows: pa.Table, columns: Sequence[str], entity: EntityType) -> pa.Array:
+    """The text under which each row's tuple of `columns` is compared; null if a member is null.
+
+    One column gives the canonical text, several a compact JSON array of them, as in
+    `ids.entity_id`. Columns that are no property (`id`, `src`, `dst`) are strings.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = []
+    for name in columns:
+        prop = entity.find_property(name)
+        texts.append(canonical_texts(rows.column(name), _STRING if prop is None else prop.type))
+    if len(texts) == 1:
+        return texts[0]
+    quoted: list[pa.Array | pa.Scalar] = [pa.scalar('["')]
+    for position, text in enumerate(texts):
+        quoted += [pa.scalar('","')] if position else []
+        quoted.append(json_escaped(text))
+    return pc.binary_join_element_wise(*quoted, pa.scalar('"]'), pa.scalar(""), null_handling="emit_null")
+
+
+def json_escaped(texts: pa.Array) -> pa.Array:
+    """Texts as they stand between the quotes of a JSON string."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.match_substring_regex(texts, pattern=_NEEDS_ESCAPE)).as_py():
+        return texts
+    for character, escape in _ESCAPES.items():
+        texts = pc.replace_substring(texts, pattern=character, replacement=escape)
+    return texts
+
+
+def _float_texts(values: pa.Array) -> pa.Array:
+    """Shortest round-trip texts. Arrow writes most of them; the rest are asked of `ids`.
+
+    The rest are what Arrow writes with an exponent, and the powers of two of 32-bit
+    floats, where "shortest" is not unique and the two libraries may choose differently.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    single = values.type == pa.float32()
+    if not pc.all(pc.is_finite(values), min_count=0).as_py():
+        raise BadDataError("a key value must be finite")
+    values = pc.if_else(pc.equal(values, 0), pa.scalar(0, values.type), values)
+    texts = values.cast(pa.utf8())
+    odd = pc.match_substring(texts, "e")
+    if single:
+        odd = pc.or_(odd, pa.array(_is_power_of_two(values), mask=pc.is_null(values).to_numpy(False)))
+    if not pc.any(odd).as_py():
+        return texts
+    chosen = values.filter(odd)
+    distinct = pc.unique(chosen)
+    written = pa.array([canonical_scalar(value, single=single) for value in distinct.to_pylist()], pa.utf8())
+    return pc.replace_with_mask(texts, pc.fill_null(odd, False), written.take(pc.index_in(chosen, distinct)))
+
+
+def _is_power_of_two(values: pa.Array) -> np.ndarray[Any, Any]:
+    """Has the 32-bit float an empty fraction? (Zero and nulls may say anything.)"""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    bits = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).view(np.uint32)
+    empty: np.ndarray[Any, Any] = (bits & np.uint32(0x7FFFFF)) == 0
+    return empty
+
+
+def fresh_ids(n: int) -> pa.Array:
+    """`n` new ULIDs in ascending order, all of this millisecond.
+
+    The random 80 bits are drawn once and counted up, as the ULID specification does
+    within a millisecond; another process drawing an overlapping range is as unlikely
+    as a collision of random ids. At most 82 million at once: Arrow's offsets are 32 bits.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    mask = (1 << _HALF_BITS) - 1
+    counted = np.uint64(secrets.randbits(_HALF_BITS)) + np.arange(n, dtype=np.uint64)
+    low = counted & np.uint64(mask)
+    # One bit is left free, so that counting up never overflows the 80 bits.
+    high = np.uint64(secrets.randbits(_HALF_BITS - 1)) + (counted >> np.uint64(_HALF_BITS))
+    characters = np.empty((n, _ULID_LENGTH), dtype=np.uint8)
+    _write_base32(characters[:, :10], np.uint64(time.time_ns() // 1_000_000))
+    _write_base32(characters[:, 10:18], high)
+    _write_base32(characters[:, 18:], low)
+    offsets = np.arange(n + 1, dtype=np.int32) * np.int32(_ULID_LENGTH)
+    return pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(characters))
+
+
+def _write_base32(out: np.ndarray[Any, Any], number: np.ndarray[Any, Any] | np.uint64) -> None:
+    """Write `number` (one, or one a row) into the columns of `out`, five bits a character."""
+    import numpy as np
+
+    alphabet = np.frombuffer(_CROCKFORD, dtype=np.uint8)
+    width = out.shape[1]
+    for position in range(width):
+        shift = np.uint64(5 * (width - 1 - position))
+        out[:, position] = alphabet[(number >> shift) & np.uint64(31)]

@@ -1,0 +1,86 @@
+"""From a validated change set to a write plan: every table staged, nothing visible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.committed import Committed
+from omnigraph_core.ids import new_ulid
+from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
+from omnigraph_core.tables.staged import StagedWrite, discard_files
+from omnigraph_core.write.door import Door
+from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+from omnigraph_core.write.writable import WritableTable
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a caller says about a write beside its content."""
+
+    kind: WriterKind
+    actor: str | None
+    schema_hash: str
+    message: str | None = None
+    if_commit: str | None = None
+    strict: bool = False
+    inputs: Sequence[Mapping[str, object]] = ()
+    """What the rows were read from: name, sha256, bytes."""
+
+    def with_strict(self, strict: bool) -> Intent:
+        return replace(self, strict=strict)
+
+
+def plan_changes(door: Door, changes: ChangeSet, committed: Committed, intent: Intent) -> WritePlan:
+    """Stage every table. What was staged is removed again if a later table fails."""
+    operation_id = new_ulid()
+    writes: list[TableWrite] = []
+    try:
+        for change in changes:
+            writable = door.open_for_write(committed.base, change.key)
+            staged = _stage(door, writable, change, operation_id)
+            writes.append(writable.planned(door.storage, staged))
+    except BaseException:
+        discard_files(door.storage, [staged for write in writes for staged in write.staged])
+        raise
+    written = {write.ref.key for write in writes}
+    return WritePlan(
+        operation_id=operation_id,
+        kind=intent.kind,
+        base=committed.base,
+        actor=intent.actor,
+        schema_hash=intent.schema_hash,
+        tables=writes,
+        reads={key: version for key, version in committed.reads.items() if key not in written},
+        strict=intent.strict,
+        if_commit=intent.if_commit,
+        message=intent.message,
+        details=_details(changes, writes, intent),
+    )
+
+
+def _stage(door: Door, writable: WritableTable, change: TableChange, operation_id: str) -> StagedWrite:
+    table = writable.table
+    if change.verb is Verb.DELETE:
+        return stage_delete(door.storage, table, operation_id, ids=change.rows.column("id"))
+    stage = {Verb.INSERT: stage_append, Verb.UPSERT: stage_upsert, Verb.REPLACE: stage_overwrite}[change.verb]
+    return stage(door.storage, table, change.rows, operation_id)
+
+
+def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -> str:
+    """The `details` of the commit: counts per table key, and what was read."""
+    counts = {}
+    for change, write in zip(changes, writes, strict=True):
+        staged = write.staged[0]
+        numbers = {
+            "inserted": staged.rows_inserted,
+            "updated": staged.rows_updated,
+            "deleted": staged.rows_deleted,
+        }
+        counts[change.key] = {name: number for name, number in numbers.items() if number}
+    details: dict[str, object] = {"counts": counts}
+    if intent.inputs:
+        details["inputs"] = [dict(each) for each in intent.inputs]
+    return json.dumps(details, ensure_ascii=False, separators=(",", ":"))

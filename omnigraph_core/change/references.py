@@ -1,0 +1,99 @@
+"""Endpoints: every edge starts and ends at a node that is there after the change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.coerce import clipped
+from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.violations import Violation, Violations
+from omnigraph_core.schema import EdgeType, NodeType
+from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
+from omnigraph_core.tables.keys import find_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def check_references(changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+    """Edges that come in must find their nodes; nodes that go must leave no edge behind."""
+    for edge in changes.schema.edges:
+        for column, type_name in ((SRC_COLUMN, edge.from_type), (DST_COLUMN, edge.to_type)):
+            node = changes.schema.node(type_name)
+            change = changes.of(edge)
+            if change is not None and change.has_new_rows:
+                _check_new_edges(change, column, node, changes, committed, violations)
+            nodes = changes.of(node)
+            if nodes is not None and nodes.verb is Verb.REPLACE:
+                _check_kept_edges(edge, column, nodes, changes, committed, violations)
+
+
+def _check_new_edges(
+    change: TableChange,
+    column: str,
+    node: NodeType,
+    changes: ChangeSet,
+    committed: Committed,
+    violations: Violations,
+) -> None:
+    import pyarrow.compute as pc
+
+    ends = change.rows.column(column)
+    missing = absent(pc.unique(ends), node, changes, committed)
+    if len(missing):
+        rows = pc.indices_nonzero(pc.is_in(ends, value_set=missing).combine_chunks())
+        change.report(
+            violations,
+            rows,
+            None,
+            lambda row: f"{column} '{clipped(ends[row].as_py())}' not found in {node.name}",
+        )
+
+
+def absent(ids: pa.Array, node: NodeType, changes: ChangeSet, committed: Committed) -> pa.Array:
+    """Those of `ids` that no node of this type has once the change is made."""
+    import pyarrow.compute as pc
+
+    change = changes.of(node)
+    if change is not None and change.has_new_rows:
+        ids = ids.filter(pc.invert(pc.is_in(ids, value_set=change.ids)))
+    if not len(ids) or (change is not None and change.verb is Verb.REPLACE):
+        return ids
+    import pyarrow as pa
+
+    there = find_keys(committed.table(node.table_key), pa.chunked_array([ids])).column("id").combine_chunks()
+    if change is not None and change.verb is Verb.DELETE:
+        there = there.filter(pc.invert(pc.is_in(there, value_set=change.ids)))
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=there)))
+
+
+def _check_kept_edges(
+    edge: EdgeType,
+    column: str,
+    nodes: TableChange,
+    changes: ChangeSet,
+    committed: Committed,
+    violations: Violations,
+) -> None:
+    """Edges that stay in their table while the nodes they point to are replaced."""
+    import pyarrow.compute as pc
+
+    change = changes.of(edge)
+    if change is not None and change.verb is Verb.REPLACE:
+        return
+    for batch in committed.table(edge.table_key).scan(["id", column]):
+        gone = pc.invert(pc.is_in(batch.column(column), value_set=nodes.ids))
+        if change is not None:
+            gone = pc.and_(gone, pc.invert(pc.is_in(batch.column("id"), value_set=change.ids)))
+        orphans = batch.filter(gone)
+        for row in orphans.slice(0, violations.wanted).to_pylist():
+            violations.add(
+                Violation(
+                    f"{column} '{clipped(row[column])}' of edge '{row['id']}' would be left without its "
+                    f"{nodes.entity.name}",
+                    type_name=edge.name,
+                )
+            )
+        kept = orphans.num_rows if violations.wanted is None else min(orphans.num_rows, violations.wanted)
+        violations.count_more(max(0, orphans.num_rows - kept))

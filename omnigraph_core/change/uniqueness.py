@@ -1,0 +1,174 @@
+"""@key and @unique: no tuple twice, neither inside the change nor beside a committed row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph_core.change.changeset import Origin, TableChange, Verb
+from omnigraph_core.change.coerce import clipped
+from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.identity import tuple_texts
+from omnigraph_core.change.violations import Violations
+from omnigraph_core.schema import EntityType, Key, NodeType, Unique
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.keys import in_filter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Up to here the tuples are looked for with `IN (…)` on one of their columns, which an index
+# answers; beyond it, one pass over the columns is cheaper.
+_TUPLES_IN_FILTER_MAX = 1_000
+
+
+def check_unique_inside(
+    entity: EntityType, rows: pa.Table, origin: Origin | None, violations: Violations
+) -> None:
+    """Two rows of the change must not share a tuple. Also of the key: one input may not give it twice."""
+    groups: list[Key | Unique] = list(entity.uniques)
+    if isinstance(entity, NodeType) and entity.key is not None:
+        groups.insert(0, entity.key)
+    change = TableChange(entity, Verb.INSERT, rows, origin)
+    for group in groups:
+        texts = tuple_texts(rows, group.columns, entity)
+        repeated = repeats(texts)
+        if len(repeated):
+            name = "@key" if isinstance(group, Key) else "@unique"
+            holders = _first_holders(texts, repeated)
+            describe = _repeat_words(change, name, group.columns, texts, holders)
+            change.report(violations, repeated, _only(group.columns), describe)
+
+
+def check_unique_committed(change: TableChange, committed: Committed, conflicts: Violations) -> None:
+    """No committed row that survives the change may hold a tuple of a changed row.
+
+    Keys are exempt: a committed row with the same key is the same entity.
+    """
+    import pyarrow.compute as pc
+
+    if change.verb is Verb.REPLACE or not change.has_new_rows:
+        return
+    for group in change.entity.uniques:
+        texts = tuple_texts(change.rows, group.columns, change.entity)
+        wanted = pc.drop_null(pc.unique(texts))
+        if not len(wanted):
+            continue
+        held = _holders(committed.table(change.key), change, group.columns, wanted)
+        if not held.num_rows:
+            continue
+        holder = dict(zip(held.column("text").to_pylist(), held.column("id").to_pylist(), strict=True))
+        rows = pc.indices_nonzero(pc.is_in(texts, value_set=held.column("text").combine_chunks()))
+        describe = _held_words(change, group.columns, texts, holder)
+        change.report(conflicts, rows, _only(group.columns), describe)
+
+
+def repeats(texts: pa.Array) -> pa.Array:
+    """Indexes of all rows but the first that hold a text; nulls are exempt."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pc.count_distinct(texts, mode="only_valid").as_py() == len(texts) - texts.null_count:
+        return pa.array([], pa.int64())
+    codes = pc.dictionary_encode(texts).indices
+    valid = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
+    _, first = np.unique(codes.drop_null().to_numpy(), return_index=True)
+    return pa.array(np.delete(valid, first), pa.int64())
+
+
+def holding(table: Table, entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> pa.Table:
+    """Committed rows whose tuple is among `wanted`: columns `id` and `text` (of the tuple)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = list(dict.fromkeys(["id", *columns]))
+    found = []
+    for batch in table.scan(names, _lookup(entity, columns, wanted)):
+        rows = pa.Table.from_batches([batch])
+        texts = tuple_texts(rows, columns, entity)
+        chosen = pc.is_in(texts, value_set=wanted, skip_nulls=True)
+        found.append(pa.table({"id": rows.column("id"), "text": texts}).filter(chosen))
+    return pa.concat_tables(found) if found else pa.table({"id": wanted[:0], "text": wanted[:0]})
+
+
+def _lookup(entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> str | None:
+    """A filter that keeps every row whose tuple is wanted; None when a scan is cheaper."""
+    import json
+
+    import pyarrow as pa
+
+    textual = [name for name in columns if _is_text(entity, name)]
+    if not textual or len(wanted) > _TUPLES_IN_FILTER_MAX:
+        return None
+    position = list(columns).index(textual[0])
+    members = wanted.to_pylist()
+    if len(columns) > 1:
+        members = [json.loads(text)[position] for text in members]
+    return in_filter(pa.chunked_array([pa.array(members, pa.utf8())]), textual[0])
+
+
+def _is_text(entity: EntityType, name: str) -> bool:
+    prop = entity.find_property(name)
+    return prop is None or (prop.type.scalar.value == "String" and not prop.type.is_list)
+
+
+def _holders(table: Table, change: TableChange, columns: Sequence[str], wanted: pa.Array) -> pa.Table:
+    """Of the committed rows that hold a wanted tuple, those the change leaves alone."""
+    import pyarrow.compute as pc
+
+    held = holding(table, change.entity, columns, wanted)
+    return held.filter(pc.invert(pc.is_in(held.column("id"), value_set=change.ids)))
+
+
+def _first_holders(texts: pa.Array, repeated: pa.Array) -> dict[str, int]:
+    """For each repeated text, the first row that holds it."""
+    import pyarrow.compute as pc
+
+    distinct = pc.unique(texts.take(repeated))
+    rows = pc.index_in(distinct, value_set=texts)
+    return dict(zip(distinct.to_pylist(), rows.to_pylist(), strict=True))
+
+
+def _repeat_words(
+    change: TableChange, name: str, columns: Sequence[str], texts: pa.Array, first: dict[str, int]
+) -> Callable[[int], str]:
+    def describe(row: int) -> str:
+        text = texts[row].as_py()
+        shown = _shown(change, columns, row)
+        if change.origin is None:
+            ids = change.rows.column("id")
+            holder = f"held by '{ids[first[text]].as_py()}' and '{ids[row].as_py()}'"
+        else:
+            source, line = change.origin.place(first[text])
+            holder = f"occurs twice in the input, first at {source}:{line}"
+        return f"{name} violation on {_subject(change, columns)}: value {shown} {holder}"
+
+    return describe
+
+
+def _held_words(
+    change: TableChange, columns: Sequence[str], texts: pa.Array, holder: dict[str, str]
+) -> Callable[[int], str]:
+    def describe(row: int) -> str:
+        held_by = holder[texts[row].as_py()]
+        shown = _shown(change, columns, row)
+        mine = change.rows.column("id")[row].as_py()
+        subject = _subject(change, columns)
+        return f"@unique violation on {subject}: value {shown} held by '{held_by}' and '{mine}'"
+
+    return describe
+
+
+def _subject(change: TableChange, columns: Sequence[str]) -> str:
+    name = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    return f"{change.entity.name}.{name}"
+
+
+def _shown(change: TableChange, columns: Sequence[str], row: int) -> str:
+    values = [str(change.rows.column(name)[row].as_py()) for name in columns]
+    return f"'{clipped(values[0])}'" if len(values) == 1 else f"({clipped(', '.join(values))})"
+
+
+def _only(columns: Sequence[str]) -> str | None:
+    return columns[0] if len(columns) == 1 else None

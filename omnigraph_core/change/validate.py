@@ -1,0 +1,84 @@
+"""The rules a whole change must keep, in order: values, uniqueness, endpoints, cardinality.
+
+A later rule is asked only of rows that have passed the earlier ones: an edge to a node
+that was refused would be a second message about the first mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph_core.change.cardinality import check_cardinality
+from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.coerce import clipped
+from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.references import check_references
+from omnigraph_core.change.uniqueness import check_unique_committed, check_unique_inside
+from omnigraph_core.change.values import check_values
+from omnigraph_core.change.violations import SHOWN_MAX, Violation, Violations
+from omnigraph_core.errors import ConflictError
+
+
+class RecordsConflict(ConflictError):
+    """Rows that are right in themselves collide with committed ones."""
+
+    def __init__(
+        self, violations: tuple[Violation, ...], total: int, key_conflict: tuple[str, str] | None
+    ) -> None:
+        lines = [str(violation) for violation in violations[:SHOWN_MAX]]
+        if total > len(lines):
+            lines.append(f"…and {total - len(lines)} more")
+        hint = "use merge mode or an update to change existing entities" if key_conflict else None
+        super().__init__("\n".join(lines), hint=hint)
+        self.violations, self.total, self.key_conflict = violations, total, key_conflict
+
+    def details(self) -> Mapping[str, object]:
+        found: dict[str, object] = {
+            "violations": [violation.details() for violation in self.violations[:SHOWN_MAX]],
+            "total": self.total,
+        }
+        if self.key_conflict:
+            found["key_conflict"] = {"table_key": self.key_conflict[0], "id": self.key_conflict[1]}
+        return found
+
+
+def check_rows(changes: ChangeSet, violations: Violations) -> None:
+    """What can be known from the rows alone, without looking at the graph."""
+    for change in changes:
+        if change.has_new_rows:
+            check_values(change, violations)
+            check_unique_inside(change.entity, change.rows, change.origin, violations)
+
+
+def check_against(changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+    """Raise unless the graph would still be whole; `violations` of earlier rules come first."""
+    violations.raise_if_any()
+    conflicts = Violations()
+    key_conflict = None
+    for change in changes:
+        key_conflict = _check_new_ids(change, committed, conflicts) or key_conflict
+        check_unique_committed(change, committed, conflicts)
+    check_references(changes, committed, violations)
+    check_cardinality(changes, committed, violations)
+    violations.raise_if_any()
+    if conflicts.total:
+        raise RecordsConflict(conflicts.first, conflicts.total, key_conflict)
+
+
+def _check_new_ids(
+    change: TableChange, committed: Committed, conflicts: Violations
+) -> tuple[str, str] | None:
+    """An insert must not find its id taken; returns table key and id of the first that does."""
+    import pyarrow.compute as pc
+
+    from omnigraph_core.tables.keys import find_keys
+
+    if change.verb is not Verb.INSERT or change.fresh or not change.rows.num_rows:
+        return None
+    column = change.rows.column("id")
+    taken = find_keys(committed.table(change.key), column).column("id")
+    if not len(taken):
+        return None
+    rows = pc.indices_nonzero(pc.is_in(column, value_set=taken.combine_chunks()).combine_chunks())
+    change.report(conflicts, rows, None, lambda row: f"id '{clipped(column[row].as_py())}' already exists")
+    return change.key, column[rows[0].as_py()].as_py()

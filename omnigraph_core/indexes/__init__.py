@@ -1,0 +1,1 @@
+"""Indexes: which columns get one, and keeping them up with the data. No answer depends on them."""

@@ -1,0 +1,114 @@
+"""Building missing indexes and extending the ones that have fallen behind, through the door.
+
+Such a write has no meaning of its own, so it makes no graph commit. It is strictly a
+favour to later reads: whoever calls this after a write must not let it fail the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omnigraph_core.ids import new_ulid
+from omnigraph_core.indexes.rules import index_specs
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.schema import EntityType
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.indexes import (
+    BuiltIndex,
+    IndexKind,
+    IndexSpec,
+    list_indexes,
+    stage_indexes,
+    uncovered_fragments,
+)
+from omnigraph_core.write.door import Door
+from omnigraph_core.write.forks import needs_fork
+from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+
+# Scanning this many rows beside an index is cheaper than a version for every small write.
+UNINDEXED_ROWS_MAX = 100_000
+
+# Every extension adds a segment that each look-up has to visit; then one is made of them.
+_SEGMENTS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    build: list[IndexSpec]
+    extend: list[IndexSpec]
+
+    @property
+    def names(self) -> list[str]:
+        return [spec.name for spec in (*self.build, *self.extend)]
+
+
+def ensure_indexes(
+    door: Door,
+    branch: str,
+    entities: Sequence[EntityType],
+    actor: str | None,
+    *,
+    unindexed_max: int = UNINDEXED_ROWS_MAX,
+) -> dict[str, list[str]]:
+    """Index the tables in which more than `unindexed_max` rows are not; returns what was built.
+
+    Tables that a branch shares with its parent are the parent's business.
+    """
+    done: dict[str, list[str]] = {}
+
+    def build(base: Snapshot) -> WritePlan | None:
+        done.clear()
+        operation_id = new_ulid()
+        writes = []
+        for entity in entities:
+            entry = base.tables.get(entity.table_key)
+            if entry is None or entry.row_count <= unindexed_max or needs_fork(entry, branch):
+                continue
+            table = door.tables.open(entry.ref, entry.table_version)
+            work = _outstanding(table, entity, unindexed_max)
+            if not work.names:
+                continue
+            staged = stage_indexes(door.storage, table, operation_id, build=work.build, extend=work.extend)
+            writes.append(
+                TableWrite(entry.ref, entry.table_version, entry.table_version, entry.row_count, (staged,))
+            )
+            done[entity.table_key] = work.names
+        if not writes or base.head is None:
+            return None
+        return WritePlan(
+            operation_id=operation_id,
+            kind=WriterKind.ENSURE_INDICES,
+            base=base,
+            actor=actor,
+            schema_hash=base.head.schema_hash,
+            tables=writes,
+            makes_commit=False,
+        )
+
+    door.write(branch, build)
+    return done
+
+
+def _outstanding(table: Table, entity: EntityType, unindexed_max: int) -> _Work:
+    built = list_indexes(table)
+    work = _Work([], [])
+    for spec in index_specs(entity):
+        known = built.get(spec.name)
+        if _uncovered_rows(table, known) <= unindexed_max or not _can_be_built(table, spec):
+            continue
+        if known is None or len(known.segments) >= _SEGMENTS_MAX:
+            work.build.append(spec)
+        else:
+            work.extend.append(spec)
+    return work
+
+
+def _uncovered_rows(table: Table, built: BuiltIndex | None) -> int:
+    rows = table.fragment_rows()
+    return sum(rows[fragment] for fragment in uncovered_fragments(table, built))
+
+
+def _can_be_built(table: Table, spec: IndexSpec) -> bool:
+    """A vector index needs a vector to start from; until there is one it waits."""
+    return spec.kind is not IndexKind.VECTOR or table.count_rows(f"{spec.column} IS NOT NULL") > 0

@@ -1,0 +1,1 @@
+"""Loading: bytes to checked, typed rows that still know their file and line."""

@@ -1,0 +1,27 @@
+"""What every reader of an input format hands on: rows of one type, each with its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph_core.schema import EntityType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRows:
+    """Rows of one type from one stretch of one input.
+
+    `rows` has exactly the columns of `schema.arrow.table_schema(entity)`, in its order
+    and types, but is not validated: required columns may hold nulls. `id` is null
+    where the record gave none; for a keyed node it is the canonical id, null only
+    where a key member is. `lines` (int64, from 1) says where in `source` each row was.
+    """
+
+    entity: EntityType
+    rows: pa.Table
+    source: str
+    lines: pa.Array
