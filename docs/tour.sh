@@ -2,7 +2,6 @@
 # The tour of `make demo`: the tool's main job on a local graph in a fresh directory.
 # usage: docs/tour.sh DIRECTORY_OF_THE_OMNIGRAPH_COMMAND
 set -euo pipefail
-writer=$(cd "$(dirname "$0")" && pwd)/tour_writer.py
 export PATH="$1:$PATH"
 unset OMNIGRAPH_STORE OMNIGRAPH_BRANCH OMNIGRAPH_ACTOR
 directory=$(mktemp -d)
@@ -28,19 +27,47 @@ say "Create a graph from it: one Lance dataset a type, one atomic publish."
 run omnigraph init --schema people.pg --as ann --message "first day"
 run omnigraph snapshot
 
-say "Write two tables in one commit (a small script on the library, until load exists)."
-printf '$ python tour_writer.py graph.omni main Ann\n'
-OMNIGRAPH_ACTOR=ann python "$writer" graph.omni main Ann
+say "Load records, nodes and edges in any order: checked, and one commit."
+cat > people.jsonl <<'JSONL'
+{"edge": "Knows", "from": "Ann", "to": "Bob", "data": {"since": "2024-05-01"}}
+{"type": "Person", "data": {"name": "Ann", "age": 30}}
+{"type": "Person", "data": {"name": "Bob", "age": 25}}
+{"type": "Company", "data": {"name": "Acme"}}
+{"edge": "WorksAt", "from": "Ann", "to": "Acme"}
+JSONL
+run omnigraph load --data people.jsonl --mode append --as ann
+run omnigraph export
 
-say "Branch, and write there: main does not move."
+say "Branch, and change things there: main does not move."
 run omnigraph branch create review
-OMNIGRAPH_ACTOR=bob python "$writer" graph.omni review Bob
-run omnigraph branch list
+cat > changes.gq <<'GQ'
+query birthday($who: String, $age: I32) {
+  update Person set { age: $age } where name = $who
+}
+query leave($who: String) {
+  delete Person where name = $who
+}
+GQ
+run omnigraph change birthday --query changes.gq --param who=Ann --param age=31 --branch review --as bob
+run omnigraph change leave --query changes.gq --param who=Bob --branch review --as bob --message "Bob left"
+run omnigraph export --branch review --type Person --type Knows
 run omnigraph commit list
+run omnigraph commit show main
 
-say "Kill a writer between its tables and its publish (kill -9, at a failpoint)."
-OMNIGRAPH_ACTOR=bob OMNIGRAPH_FAILPOINTS=write.after_b=kill python "$writer" graph.omni review Cy 2>/dev/null ||
-  echo "exit code $?: killed"
+say "Records that break a rule are named with file and line, and nothing is loaded."
+cat > broken.jsonl <<'JSONL'
+{"type": "Person", "data": {"name": "Cy", "age": "old"}}
+{"type": "Person", "data": {"nmae": "Dee"}}
+JSONL
+run omnigraph load --data broken.jsonl --mode merge || echo "exit code $?"
+echo '{"edge": "Knows", "from": "Ann", "to": "Nobody"}' > edge.jsonl
+run omnigraph load --data edge.jsonl --mode merge || echo "exit code $?"
+
+say "Kill a load between its tables and its publish (kill -9, at a failpoint)."
+echo '{"type": "Person", "data": {"name": "Cy"}}' > cy.jsonl
+printf '$ omnigraph load --data cy.jsonl --mode append --as cron\n'
+OMNIGRAPH_FAILPOINTS=write.after_b=kill bash -c \
+  'omnigraph load --data cy.jsonl --mode append --as cron; exit $?' 2>/dev/null || echo "exit code $?: killed"
 run omnigraph status
 
 say "The next command that may write finishes it, and the history says who did."
@@ -49,7 +76,7 @@ run omnigraph commit list --filter actor=omnigraph:recovery
 run omnigraph recovery list
 
 say "Time travel: any commit is still there."
-run omnigraph snapshot --branch review
+run omnigraph export --snapshot main~1 --type Person
 run omnigraph snapshot --snapshot review~1 --json
 
 say "A mistake is one clear message with its place, and changes nothing."

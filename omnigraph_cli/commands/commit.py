@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -144,9 +144,20 @@ def _described(commit: GraphCommit) -> str:
         "when": _when(commit.created_at),
         "operation": commit.operation,
         "schema": commit.schema_hash,
-        "details": commit.details,
     }
     lines = [f"{name + ':':<11}{value}" for name, value in facts.items() if value is not None]
+    lines += _content(json.loads(commit.details)) if commit.details else []
     if commit.message:
         lines += ["", *(f"    {line}" for line in commit.message.splitlines())]
     return "\n".join(lines)
+
+
+def _content(details: dict[str, Any]) -> list[str]:
+    """What changed, a line for each table, and what it was read from."""
+    lines = []
+    for table_key, counts in details.get("counts", {}).items():
+        words = ", ".join(f"{number} {name}" for name, number in counts.items())
+        lines.append(f"{'changed:':<11}{table_key} {words or 'nothing'}")
+    for given in details.get("inputs", []):
+        lines.append(f"{'input:':<11}{given['name']} {given['bytes']} bytes, sha256 {given['sha256']}")
+    return lines
