@@ -90,11 +90,7 @@ def json_escaped(texts: pa.Array) -> pa.Array:
 
 
 def _float_texts(values: pa.Array) -> pa.Array:
-    """Shortest round-trip texts. Arrow writes most of them; the rest are asked of `ids`.
-
-    The rest are what Arrow writes with an exponent, and the powers of two of 32-bit
-    floats, where "shortest" is not unique and the two libraries may choose differently.
-    """
+    """Shortest round-trip texts; those that Arrow writes with an exponent are asked of `ids`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -104,24 +100,12 @@ def _float_texts(values: pa.Array) -> pa.Array:
     values = pc.if_else(pc.equal(values, 0), pa.scalar(0, values.type), values)
     texts = values.cast(pa.utf8())
     odd = pc.match_substring(texts, "e")
-    if single:
-        odd = pc.or_(odd, pa.array(_is_power_of_two(values), mask=pc.is_null(values).to_numpy(False)))
     if not pc.any(odd).as_py():
         return texts
     chosen = values.filter(odd)
     distinct = pc.unique(chosen)
     written = pa.array([canonical_scalar(value, single=single) for value in distinct.to_pylist()], pa.utf8())
     return pc.replace_with_mask(texts, pc.fill_null(odd, False), written.take(pc.index_in(chosen, distinct)))
-
-
-def _is_power_of_two(values: pa.Array) -> np.ndarray[Any, Any]:
-    """Has the 32-bit float an empty fraction? (Zero and nulls may say anything.)"""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    bits = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).view(np.uint32)
-    empty: np.ndarray[Any, Any] = (bits & np.uint32(0x7FFFFF)) == 0
-    return empty
 
 
 def fresh_ids(n: int) -> pa.Array:

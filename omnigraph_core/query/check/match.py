@@ -113,13 +113,11 @@ def _filter(scope: Scope, clause: Filter) -> Comparison:
     else:
         fits = compatible(left.type, right.type)
     if not fits:
-        verb = "compare" if clause.operator not in _WORDS else f"apply {clause.operator} to"
-        reason = f"cannot {verb} {left.type} {'and' if clause.operator in _WORDS else 'with'} {right.type}"
-        raise scope.setting.error(clause.span, "T7", reason)
+        attempt = f"compare {left.type} with {right.type}"
+        if clause.operator in (Operator.CONTAINS, Operator.STARTS_WITH):
+            attempt = f"apply {clause.operator} to {left.type} and {right.type}"
+        raise scope.setting.error(clause.span, "T7", f"cannot {attempt}")
     return Comparison(left, clause.operator, right)
-
-
-_WORDS = (Operator.CONTAINS, Operator.STARTS_WITH)
 
 
 def _can_contain(left: Operand, right: Operand) -> bool:

@@ -15,7 +15,7 @@ from omnigraph_core.query.checked import (
     UpdateNode,
     ValueExpression,
 )
-from omnigraph_core.query.errors import RefusedMutationError
+from omnigraph_core.query.errors import QueryTypeError, RefusedMutationError
 from omnigraph_core.query.syntax import (
     Assignment,
     Delete,
@@ -184,5 +184,5 @@ def _value(setting: Setting, value: Value) -> ValueExpression:
     return known
 
 
-def _assigned_twice(setting: Setting, token: Token) -> Exception:
+def _assigned_twice(setting: Setting, token: Token) -> QueryTypeError:
     return setting.error(token.span, "T13", f"property `{token.text}` is assigned twice")

@@ -16,6 +16,7 @@ from omnigraph_core.query.checked import (
     Returned,
     Score,
 )
+from omnigraph_core.query.errors import QueryTypeError
 from omnigraph_core.query.syntax import AliasUse, Projection
 
 LITERAL_COLUMN = "literal"
@@ -56,7 +57,7 @@ def _value(scope: Scope, projection: Projection, columns: dict[str, Column]) -> 
     return column.value
 
 
-def unknown_column(scope: Scope, use: AliasUse, columns: dict[str, Column]) -> Exception:
+def unknown_column(scope: Scope, use: AliasUse, columns: dict[str, Column]) -> QueryTypeError:
     names = ", ".join(columns) or "none"
     reason = f"unknown column `{use.name.text}`"
     return scope.setting.error(use.span, None, reason, hint=f"returned columns are: {names}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from omnigraph_core.query.check.setting import Setting
+from omnigraph_core.query.errors import QueryTypeError
 from omnigraph_core.query.syntax import Variable
 from omnigraph_core.schema import EdgeType, NodeType
 
@@ -51,7 +52,7 @@ class Scope:
             reason = f"`{variable}` is a parameter and cannot be bound to a node"
             raise self.setting.error(variable.span, None, reason)
 
-    def not_bound(self, variable: Variable, code: str | None = None) -> Exception:
+    def not_bound(self, variable: Variable, code: str | None = None) -> QueryTypeError:
         names = ", ".join(
             f"${name}" for name in (*self.nodes, *self.edges, *self.setting.parameters) if name[0] != "#"
         )

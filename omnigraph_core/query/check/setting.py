@@ -64,42 +64,36 @@ def is_scalar_string(type_: PropertyType) -> bool:
 
 
 def constant(setting: Setting, literal: Literal | ListLiteral) -> Constant:
-    """A literal with its type; the items of a list must have one type in common."""
+    """A literal with its type. The items of a list have one type; integers beside floats are floats."""
     if isinstance(literal, Literal):
         return Constant(literal.value, PropertyType(_scalar_of(literal.value)))
     values: list[ScalarValue] = []
-    scalars: set[Scalar] = set()
+    common = Scalar.STRING
     for item in literal.items:
         if isinstance(item, ListLiteral):
             raise setting.error(item.span, None, "nested list literals are not supported")
         scalar = _scalar_of(item.value)
-        if scalars and not scalar.is_numeric and scalar not in scalars:
-            raise _no_common_type(setting, item, scalars)
-        if scalar.is_numeric and any(not earlier.is_numeric for earlier in scalars):
-            raise _no_common_type(setting, item, scalars)
+        if not values or {common, scalar} == {Scalar.I64, Scalar.F64}:
+            common = Scalar.F64 if values else scalar
+        elif scalar is not common:
+            reason = f"list items have no common type: {common} and {scalar}"
+            raise setting.error(item.span, None, reason)
         values.append(item.value)
-        scalars.add(scalar)
-    if scalars == {Scalar.I64, Scalar.F64}:
-        return Constant(tuple(float(value) for value in values), PropertyType(Scalar.F64, is_list=True))  # type: ignore[arg-type]
-    scalar = scalars.pop() if scalars else Scalar.STRING
-    return Constant(tuple(values), PropertyType(scalar, is_list=True))
+    if common is Scalar.F64:
+        values = [float(value) if isinstance(value, int) else value for value in values]
+    return Constant(tuple(values), PropertyType(common, is_list=True))
 
 
 def constant_value(setting: Setting, value: Literal | ListLiteral | Now) -> Constant | CurrentTime:
     return CurrentTime() if isinstance(value, Now) else constant(setting, value)
 
 
-def is_vector_literal(value: ValueExpression) -> bool:
-    """Does a list literal also count as a vector?"""
-    return isinstance(value, Constant) and value.type.is_list and value.type.scalar.is_numeric
-
-
 def vector_length(value: ValueExpression) -> int | None:
-    """The dimension of a vector-valued expression, or None if it is no vector."""
+    """The dimension of a vector, as which a list literal of numbers counts too; else None."""
     if value.type.scalar is Scalar.VECTOR:
         return value.type.dimension
-    if is_vector_literal(value) and isinstance(value, Constant) and isinstance(value.value, tuple):
-        return len(value.value) or None
+    if isinstance(value, Constant) and isinstance(value.value, tuple) and value.type.scalar.is_numeric:
+        return len(value.value)
     return None
 
 
@@ -117,9 +111,3 @@ def _scalar_of(value: ScalarValue) -> Scalar:
         return Scalar.DATE_TIME
     assert isinstance(value, date)
     return Scalar.DATE
-
-
-def _no_common_type(setting: Setting, item: Literal, scalars: set[Scalar]) -> QueryTypeError:
-    earlier = sorted(scalars)[0]
-    reason = f"list items have no common type: {earlier} and {_scalar_of(item.value)}"
-    return setting.error(item.span, None, reason)

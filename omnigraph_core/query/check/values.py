@@ -16,6 +16,7 @@ from omnigraph_core.query.check.setting import (
     vector_length,
 )
 from omnigraph_core.query.checked import Constant, CurrentTime, ParameterUse, ValueExpression
+from omnigraph_core.query.errors import QueryTypeError
 from omnigraph_core.query.syntax import Operator, Value, Variable
 from omnigraph_core.schema import Property, PropertyType, Scalar
 from omnigraph_core.schema.source import Span
@@ -94,7 +95,7 @@ def _unfit(
     expected: str,
     hint: str | None = None,
     got: str | None = None,
-) -> Exception:
+) -> QueryTypeError:
     if isinstance(value, ParameterUse):
         got = f"parameter `${value.name}` of type {value.type}"
     elif isinstance(value, CurrentTime):
