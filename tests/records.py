@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph_core.graph import Graph
+from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.settings import Settings
 
 # Schema and data of the worked examples.
 S1 = """
@@ -45,6 +47,13 @@ def write_jsonl(path: Path, records: Iterable[Mapping[str, Any]]) -> str:
     """A file of records; returns its name as a load takes it."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return str(path)
+
+
+def make_people(place: Path) -> Path:
+    """A graph of S1 with D1, in one load."""
+    graph = Graph.init(str(place), S1, Settings(fsync=False, actor="ann"))
+    graph.load([write_jsonl(place.with_suffix(".jsonl"), D1)], LoadMode.APPEND)
+    return place
 
 
 def exported(graph: Graph, branch: str = "main") -> list[dict[str, Any]]:

@@ -216,16 +216,6 @@ def test_nesting_is_limited_far_beyond_what_people_write() -> None:
     assert isinstance(outcome(text), QueryFile)
 
 
-def test_many_queries_take_time_in_proportion() -> None:
-    def seconds(number: int) -> float:
-        text = "".join(CORPUS[0].replace("query q(", f"query q{index}(") for index in range(number))
-        begin = time.perf_counter()
-        assert lint(SourceText("query.gq", text), SCHEMA).ok
-        return time.perf_counter() - begin
-
-    assert seconds(500) < 40 * min(seconds(50) for _ in range(3))
-
-
 def test_the_language_loads_nothing_heavy() -> None:
     program = "import sys, omnigraph_core.query; print(*{name.split('.')[0] for name in sys.modules})"
     loaded = subprocess.run(
