@@ -49,3 +49,22 @@ def one_target(branch: str | None, ref: str | None) -> None:
     """A read is about a branch or about a commit, never both."""
     if branch is not None and ref is not None:
         raise UsageError("both --branch and --snapshot were given", hint="a ref may be a branch name")
+
+
+DATA_FORMATS = ("jsonl", "csv", "parquet")
+
+DataFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(DATA_FORMATS),
+        help="How records are written.",
+        autocompletion=lambda: list(DATA_FORMATS),
+    ),
+]
+
+
+def data_format(given: str | None) -> None:
+    """Refuse a format of data that there is not."""
+    if given is not None and given not in DATA_FORMATS:
+        raise UsageError(f"--format: '{given}' is none of {', '.join(DATA_FORMATS)}")

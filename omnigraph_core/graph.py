@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from omnigraph_core import faults, layout
@@ -19,13 +21,15 @@ from omnigraph_core.catalog.files import (
 from omnigraph_core.change.mutate import Changed, run_mutation
 from omnigraph_core.change.plan import Intent
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.export.jsonl import chosen_types, jsonl_blocks
+from omnigraph_core.export.jsonl import chosen_types
+from omnigraph_core.export.tables import TypedTable, text_blocks, write_files
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import CommitGone, CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.inputs import Format, resolve_inputs
 from omnigraph_core.load.run import Load, Loaded
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.manifest.rows import GraphHead
@@ -35,13 +39,16 @@ from omnigraph_core.progress import Progress, silent
 from omnigraph_core.query import (
     CheckedMutation,
     QueryChoiceError,
+    as_read,
     bind_params,
     check_query,
     choose_query,
     parse_queries,
     read_param_texts,
 )
-from omnigraph_core.schema import compile_schema
+from omnigraph_core.read.execute import Reading
+from omnigraph_core.read.result import QueryResult
+from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, LockHolder, open_storage, parse_location
@@ -56,6 +63,7 @@ from omnigraph_core.write.branches import (
     list_branches,
 )
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.freshness import check_branch
 from omnigraph_core.write.genesis import RootState, forget_init, init_graph, inspect_root, manifest_is_whole
 from omnigraph_core.write.plan import WriterKind
 from omnigraph_core.write.sidecar import Sidecar, read_sidecar
@@ -218,12 +226,17 @@ class Graph:
         *,
         branch: str = layout.MAIN_BRANCH,
         source: str | None = None,
+        format_: Format | None = None,
+        type_name: str | None = None,
         actor: str | None = None,
         message: str | None = None,
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> Loaded:
-        """Load JSON lines as one commit; `-` is standard input.
+        """Load files, or directories of them, as one commit; `-` is standard input.
+
+        Without `format_` a file's name tells it; without `type_name` a CSV or Parquet file's
+        name tells whose rows it has.
 
         `source` is a ref: a branch that does not exist yet starts there, and is not made
         unless the load succeeds.
@@ -231,17 +244,17 @@ class Graph:
         catalog = self.catalog()
         actor = actor or self.settings.default_actor
         intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
-        load = Load(self.door, catalog.schema, mode, intent, progress)
-        start = self._start_of(branch, source)
-        load.read(paths)
-        if start is None and not dry_run:
-            return load.publish(branch)
-        base = self.snapshot(branch) if start is None else self._snapshot_at(start)
-        load.check(base)
-        if dry_run or start is None or not load.outcome().total:
-            return load.outcome()
-        with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, actor):
-            return replace(load.publish(branch), branch_created=True)
+        limit = self.settings.memory_limit_bytes
+        with closing(Load(self.door, catalog.schema, mode, intent, limit, progress)) as load:
+            start = self._start_of(branch, source)
+            load.read(resolve_inputs(paths, catalog.schema, format_, type_name))
+            if start is None and not dry_run:
+                return load.publish(branch)
+            load.check(self.snapshot(branch) if start is None else self._snapshot_at(start))
+            if dry_run or start is None or load.outcome().is_empty:
+                return load.outcome()
+            with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, actor):
+                return replace(load.publish(branch), branch_created=True)
 
     def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
         """Where a branch that is to be made starts; None for one that is there."""
@@ -251,17 +264,81 @@ class Graph:
         return self._readable_commit(source)
 
     def export(
-        self, ref: str | None = None, *, branch: str = layout.MAIN_BRANCH, types: Sequence[str] = ()
+        self,
+        ref: str | None = None,
+        *,
+        branch: str = layout.MAIN_BRANCH,
+        types: Sequence[str] = (),
+        format_: Format = Format.JSONL,
     ) -> Iterator[bytes]:
-        """Everything as load records, in blocks of whole lines: of a branch as it is now, or at a ref.
+        """Everything as text, in blocks of whole lines: of a branch as it is now, or at a ref.
 
         Ordered by table key, then by id. A ref is read with the schema it had.
         """
+        yield from text_blocks(self._typed_tables(ref, branch, types), format_)
+
+    def export_files(
+        self,
+        out: Path,
+        format_: Format,
+        ref: str | None = None,
+        *,
+        branch: str = layout.MAIN_BRANCH,
+        types: Sequence[str] = (),
+    ) -> list[Path]:
+        """The same as a file, or one file a type in a directory: all of them whole, or none."""
+        return write_files(out, self._typed_tables(ref, branch, types), format_)
+
+    def _typed_tables(self, ref: str | None, branch: str, types: Sequence[str]) -> list[TypedTable]:
         snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
         catalog = self.catalog() if ref is None else self.catalog_of(ref)
-        for entity in chosen_types(list(catalog.schema.types()), types):
-            entry = snapshot.entry(entity.table_key)
-            yield from jsonl_blocks(self._tables.open(entry.ref, entry.table_version), entity)
+        chosen = chosen_types(list(catalog.schema.types()), types)
+        entries = [snapshot.entry(entity.table_key) for entity in chosen]
+        return [
+            TypedTable(entity, self._tables.open(entry.ref, entry.table_version))
+            for entity, entry in zip(chosen, entries, strict=True)
+        ]
+
+    def query(
+        self,
+        source: str,
+        *,
+        name: str | None = None,
+        source_name: str = "<query>",
+        params: Mapping[str, Any] | None = None,
+        param_texts: Sequence[str] = (),
+        branch: str = layout.MAIN_BRANCH,
+        ref: str | None = None,
+        timeout_s: float | None = None,
+        explain_only: bool = False,
+    ) -> QueryResult:
+        """Run a read of a `.gq` source against one snapshot: of a branch as it is now, or at a ref.
+
+        A ref is read with the schema it had. With `explain_only` the result has a plan and no rows.
+        """
+        snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
+        schema = self._schema_of(snapshot)
+        file = parse_queries(source, source_name)
+        query = choose_query(file, name)
+        checked = as_read(check_query(query, schema, file.source))
+        given = {**(params or {}), **read_param_texts(query.parameters, param_texts)}
+        bound = bind_params(query.parameters, given)
+        reading = Reading(self._tables, snapshot, schema, self.settings)
+        try:
+            return reading.run(
+                checked, bound, is_ref=ref is not None, timeout_s=timeout_s, explain_only=explain_only
+            )
+        finally:
+            # Deleting a branch takes its files along; then that is what is wrong.
+            check_branch(self._manifest, snapshot)
+
+    def _schema_of(self, snapshot: Snapshot) -> Schema:
+        """The schema a snapshot was published with."""
+        current = self.catalog()
+        published = snapshot.head.schema_hash if snapshot.head else None
+        if published in (None, current.schema_hash):
+            return current.schema
+        return schema_at(self._storage.control, published)
 
     def relocate(self) -> int:
         """Make the branches of a moved or copied graph refer to this place; returns files changed.

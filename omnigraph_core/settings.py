@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import socket
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from omnigraph_core import layout
@@ -21,7 +23,16 @@ from omnigraph_core.errors import UsageError
 DEFAULT_LOCK_TIMEOUT_S = 30.0
 DEFAULT_LEASE_TTL_S = 10.0
 DEFAULT_REGION = "us-east-1"
+DEFAULT_MEMORY_LIMIT = 2 << 30
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
+
+
+class TraversalMode(StrEnum):
+    """How a read finds the edges around nodes, when it is not to choose by itself."""
+
+    INDEXED = "indexed"
+    CSR = "csr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,24 @@ class S3Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """Who turns a text into a vector. The key is never part of the `repr`.
+
+    `provider` is `openai` (anything that speaks its protocol), `gemini` or `mock`;
+    without it, the key that is there decides.
+    """
+
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    openai_key: str | None = field(default=None, repr=False)
+    openrouter_key: str | None = field(default=None, repr=False)
+    gemini_key: str | None = field(default=None, repr=False)
+    timeout_s: float = 30.0
+    retries: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the surroundings say; options given on the command line win over it."""
 
@@ -66,6 +95,9 @@ class Settings:
     config: ConfigFile | None = None
     working_directory: Path = Path(".")
     s3: S3Settings = S3Settings()
+    traversal_mode: TraversalMode | None = None
+    memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT
+    embed: EmbedSettings = EmbedSettings()
 
     @property
     def default_actor(self) -> str:
@@ -89,6 +121,9 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         config=_find_config(directory),
         working_directory=directory,
         s3=_s3(env),
+        traversal_mode=_traversal_mode(env),
+        memory_limit_bytes=_size(env, "OMNIGRAPH_MEMORY_LIMIT", DEFAULT_MEMORY_LIMIT),
+        embed=_embed(env),
     )
 
 
@@ -126,6 +161,31 @@ def _s3(env: Mapping[str, str]) -> S3Settings:
     )
 
 
+def _traversal_mode(env: Mapping[str, str]) -> TraversalMode | None:
+    text = env.get("OMNIGRAPH_TRAVERSAL_MODE", "").strip().lower()
+    if not text or text == "auto":
+        return None
+    try:
+        return TraversalMode(text)
+    except ValueError:
+        raise UsageError(f"OMNIGRAPH_TRAVERSAL_MODE: '{text}' is none of auto, indexed, csr") from None
+
+
+def _embed(env: Mapping[str, str]) -> EmbedSettings:
+    """Judged only when a text is to be embedded."""
+    mock = _is_truthy(env.get("OMNIGRAPH_EMBEDDINGS_MOCK", ""))
+    return EmbedSettings(
+        provider="mock" if mock else env.get("OMNIGRAPH_EMBED_PROVIDER") or None,
+        model=env.get("OMNIGRAPH_EMBED_MODEL") or None,
+        base_url=env.get("OMNIGRAPH_EMBED_BASE_URL") or None,
+        openai_key=env.get("OPENAI_API_KEY") or None,
+        openrouter_key=env.get("OPENROUTER_API_KEY") or None,
+        gemini_key=env.get("GEMINI_API_KEY") or None,
+        timeout_s=_seconds(env, "OMNIGRAPH_EMBED_TIMEOUT_MS", 30_000.0) / 1000,
+        retries=int(_seconds(env, "OMNIGRAPH_EMBED_RETRY_ATTEMPTS", 4.0)),
+    )
+
+
 def _is_truthy(text: str) -> bool:
     """Lenient, as the AWS tools are about their own variables; anything else means no."""
     return text.strip().lower() in ("1", "true", "yes", "on")
@@ -149,6 +209,18 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     if not 0 <= value < float("inf"):
         raise UsageError(f"{name}: '{text}' is not a number of seconds")
     return value
+
+
+def _size(env: Mapping[str, str], name: str, default: int) -> int:
+    """A number of bytes; `2GiB`, `500MB`, `64k` are understood."""
+    text = env.get(name, "").strip()
+    if not text:
+        return default
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{name}: '{text}' is not a size", hint="write it as 2GiB or 500MB")
+    power = "kmgt".find((found["unit"] or "").lower()) + 1 if found["unit"] else 0
+    return int(float(found["number"]) * 1024**power)
 
 
 def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:

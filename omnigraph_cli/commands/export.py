@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
+from omnigraph_cli.options import BranchOption, DataFormatOption, SnapshotOption, data_format, one_target
 from omnigraph_cli.run import Run, command
-from omnigraph_core.errors import StorageError, UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -22,6 +19,7 @@ def register(app: typer.Typer) -> None:
         examples=[
             "omnigraph export > backup.jsonl",
             "omnigraph export --type Person --type Knows --out people.jsonl",
+            "omnigraph export --format parquet --out backup/",
             "omnigraph export --snapshot main~3",
         ],
     )
@@ -32,39 +30,34 @@ def register(app: typer.Typer) -> None:
         types: Annotated[
             list[str] | None, typer.Option("--type", metavar="T", help="Only this type. Repeatable.")
         ] = None,
+        format_: DataFormatOption = None,
         out: Annotated[
-            str | None, typer.Option("--out", metavar="FILE", help="Where to; standard output otherwise.")
+            str | None,
+            typer.Option(
+                "--out",
+                metavar="FILE|DIR",
+                help="Where to; standard output otherwise. CSV and Parquet of several types "
+                "go to a directory, one file a type.",
+            ),
         ] = None,
     ) -> None:
         """Write every entity as a load record: edges first, each type in the order of ids.
 
-        Loading the output into an empty graph of the same schema gives the same graph.
+        Loading the output into an empty graph of the same schema gives the same graph,
+        whatever the format: jsonl if not said otherwise.
         """
         one_target(branch, snapshot)
+        data_format(format_)
         from omnigraph_core.graph import OpenMode
+        from omnigraph_core.load.inputs import Format
 
+        chosen = Format(format_ or "jsonl")
         graph = run.open(OpenMode.READ_ONLY)
-        blocks = graph.export(snapshot, branch=run.branch(branch), types=types or ())
-        if out is None:
-            for block in blocks:
-                sys.stdout.write(block.decode("utf-8"))
-        else:
-            _write_file(Path(out), blocks)
-
-
-def _write_file(path: Path, blocks: Iterable[bytes]) -> None:
-    """All of it under the name, or nothing: a half-written backup must not look like one."""
-    if path.is_dir():
-        raise UsageError(f"--out: {path} is a directory")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(unfinished, "wb") as file:
-            for block in blocks:
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        raise StorageError(f"--out: {path} cannot be written: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+        where = run.branch(branch)
+        if out is not None:
+            graph.export_files(Path(out), chosen, snapshot, branch=where, types=types or ())
+            return
+        # Bytes, not text: the output is UTF-8 whatever the terminal takes.
+        sys.stdout.flush()
+        for block in graph.export(snapshot, branch=where, types=types or (), format_=chosen):
+            sys.stdout.buffer.write(block)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.options import BranchOption, complete_branch
+from omnigraph_cli.options import BranchOption, DataFormatOption, complete_branch, data_format
 from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core.errors import UsageError
@@ -26,7 +27,10 @@ def register(app: typer.Typer) -> None:
         examples=[
             "omnigraph load --data people.jsonl --mode append",
             "omnigraph load --data nodes.jsonl --data edges.jsonl --mode merge --branch nightly --from main",
-            "zcat people.jsonl.gz | omnigraph load --data - --mode overwrite",
+            "omnigraph load --data exported/ --mode overwrite",
+            "omnigraph load --data people-2024.csv.gz --type Person --mode merge",
+            "psql -c 'copy people to stdout csv header' | "
+            "omnigraph load --data - --format csv --type Person --mode overwrite",
         ],
     )
     def load(
@@ -34,7 +38,10 @@ def register(app: typer.Typer) -> None:
         data: Annotated[
             list[str],
             typer.Option(
-                "--data", metavar="PATH|-", help="Records, one JSON object a line; - reads stdin. Repeatable."
+                "--data",
+                metavar="PATH|-",
+                help="A file of records (.jsonl, .csv, .parquet; text also .gz or .zst), "
+                "or a directory of such; - reads stdin. Repeatable.",
             ),
         ],
         mode: Annotated[
@@ -57,21 +64,36 @@ def register(app: typer.Typer) -> None:
                 autocompletion=complete_branch,
             ),
         ] = None,
+        format_: DataFormatOption = None,
+        type_name: Annotated[
+            str | None,
+            typer.Option(
+                "--type",
+                metavar="T",
+                help="Whose rows a CSV or Parquet file has, if it is not named after its type.",
+            ),
+        ] = None,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Read and check everything, but write nothing.")
         ] = False,
     ) -> None:
-        """Load records from JSON lines, all of them in one commit or none.
+        """Load records from files, all of them in one commit or none.
 
-        A node is {"type": "Person", "data": {…}}, an edge {"edge": "Knows", "from": ID,
-        "to": ID, "data": {…}}; they may come in any order.
+        In JSON lines a node is {"type": "Person", "data": {…}}, an edge {"edge": "Knows",
+        "from": ID, "to": ID, "data": {…}}; they may come in any order. A CSV or Parquet file
+        has the rows of one type, a column for each property, optionally id, and for edges
+        from and to. In CSV an empty field is null and "" the empty text.
         """
         if mode not in _MODES:
             raise UsageError(f"--mode: '{mode}' is none of {', '.join(_MODES)}")
+        data_format(format_)
         if data.count("-") > 1:
             raise UsageError("--data - was given twice", hint="standard input can be read once")
+        if "-" in data and sys.stdin is None:
+            raise UsageError("standard input is closed")
         from omnigraph_core.graph import OpenMode
         from omnigraph_core.load.assemble import LoadMode
+        from omnigraph_core.load.inputs import Format
 
         started = time.monotonic()
         graph = run.open(OpenMode.READ_WRITE)
@@ -83,6 +105,8 @@ def register(app: typer.Typer) -> None:
                 LoadMode(mode),
                 branch=target,
                 source=source,
+                format_=None if format_ is None else Format(format_),
+                type_name=type_name,
                 actor=run.actor,
                 message=run.message,
                 dry_run=dry_run,

@@ -94,7 +94,7 @@ def _compare(change: TableChange, edge: EdgeType, counts: pa.Table, violations: 
     for row in shown.to_pylist():
         at = -1 if sources is None else sources.index(row[SRC_COLUMN]).as_py()
         source, line = change.origin.place(at) if change.origin and at >= 0 else (None, None)
-        violations.add(Violation(_words(edge, row[SRC_COLUMN], row["edges"]), source, line))
+        violations.add(Violation(_words(edge, row[SRC_COLUMN], row["edges"]), source, line, edge.name))
     violations.count_more(wrong.num_rows - shown.num_rows)
 
 

@@ -6,7 +6,7 @@ one of these; validation and staging know nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -38,6 +38,28 @@ class Origin:
     sources: tuple[str, ...]
     source: pa.Array
     lines: pa.Array
+
+    @classmethod
+    def of(cls, source: str, lines: pa.Array) -> Origin:
+        """Rows that all come from one source."""
+        import pyarrow as pa
+
+        return cls((source,), pa.repeat(pa.scalar(0, pa.int32()), len(lines)), lines)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Origin]) -> Origin:
+        """The origin of rows that follow each other."""
+        import pyarrow as pa
+
+        sources = tuple(dict.fromkeys(name for part in parts for name in part.sources))
+        numbers = []
+        for part in parts:
+            places = pa.array([sources.index(name) for name in part.sources], pa.int32())
+            numbers.append(places.take(part.source))
+        return cls(sources, pa.concat_arrays(numbers), pa.concat_arrays([part.lines for part in parts]))
+
+    def filter(self, mask: pa.Array) -> Origin:
+        return Origin(self.sources, self.source.filter(mask), self.lines.filter(mask))
 
     def place(self, row: int) -> tuple[str, int]:
         return self.sources[self.source[row].as_py()], self.lines[row].as_py()

@@ -82,7 +82,7 @@ def clipped(text: str) -> str:
 
 def _integer_text(value: int) -> str:
     """Decimal digits; Python refuses to write out the very long ones."""
-    return str(value) if value.bit_length() < 1024 else f"of {value.bit_length()} bits"
+    return str(value) if value.bit_length() < 1024 else "of hundreds of digits"
 
 
 def _wrong_kind(value: object, type_: PropertyType) -> CoercionError:
@@ -120,7 +120,7 @@ def _integer(value: object, type_: PropertyType) -> int:
         raise _wrong_kind(value, type_)
     low, high = _INTEGER_BOUNDS[type_.scalar]
     if not low <= value <= high:
-        raise CoercionError(f"{clipped(_integer_text(value))} is out of range for {type_.scalar.value}")
+        raise CoercionError(f"{_number_text(value)} is out of range for {type_.scalar.value}")
     return value
 
 
@@ -147,7 +147,10 @@ def _rounded(value: int | float, *, single: bool) -> float | None:
 
 
 def _number_text(value: int | float) -> str:
-    return clipped(_integer_text(value)) if isinstance(value, int) else repr(value)
+    if isinstance(value, float):
+        return repr(value)
+    text = _integer_text(value)
+    return clipped(text) if text[-1].isdigit() else f"an integer {text}"
 
 
 def _date(value: object, type_: PropertyType) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
 from omnigraph_core.change.committed import Committed
@@ -33,14 +34,24 @@ class Intent:
         return replace(self, strict=strict)
 
 
-def plan_changes(door: Door, changes: ChangeSet, committed: Committed, intent: Intent) -> WritePlan:
-    """Stage every table. What was staged is removed again if a later table fails."""
+Stage = Callable[[WritableTable, TableChange, str], StagedWrite]
+"""Stages the change of one table for an operation."""
+
+
+def plan_changes(
+    door: Door, changes: ChangeSet, committed: Committed, intent: Intent, stage: Stage | None = None
+) -> WritePlan:
+    """Stage every table; what was staged is removed again if a later table fails.
+
+    Without `stage`, the rows of the change set are all there is to write.
+    """
+    stage = stage or partial(_stage, door)
     operation_id = new_ulid()
     writes: list[TableWrite] = []
     try:
         for change in changes:
             writable = door.open_for_write(committed.base, change.key)
-            staged = _stage(door, writable, change, operation_id)
+            staged = stage(writable, change, operation_id)
             writes.append(writable.planned(door.storage, staged))
     except BaseException:
         discard_files(door.storage, [staged for write in writes for staged in write.staged])
@@ -65,8 +76,10 @@ def _stage(door: Door, writable: WritableTable, change: TableChange, operation_i
     table = writable.table
     if change.verb is Verb.DELETE:
         return stage_delete(door.storage, table, operation_id, ids=change.rows.column("id"))
-    stage = {Verb.INSERT: stage_append, Verb.UPSERT: stage_upsert, Verb.REPLACE: stage_overwrite}[change.verb]
-    return stage(door.storage, table, change.rows, operation_id)
+    if change.verb is Verb.INSERT:
+        return stage_append(door.storage, table, change.rows, operation_id)
+    stage = stage_upsert if change.verb is Verb.UPSERT else stage_overwrite
+    return stage(door.storage, table, change.rows, operation_id, proven=True)
 
 
 def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -> str:

@@ -48,10 +48,10 @@ def _lines(rows: pa.Table, entity: EntityType) -> bytes:
     parts.append("}}\n")
     operands = [pa.scalar(part, pa.large_utf8()) if isinstance(part, str) else part for part in parts]
     lines = pc.binary_join_element_wise(*operands, pa.scalar("", pa.large_utf8()))
-    return b"".join(_buffers(lines))
+    return b"".join(joined_bytes(lines))
 
 
-def _buffers(lines: pa.Array | pa.ChunkedArray) -> Iterator[bytes]:
+def joined_bytes(lines: pa.Array | pa.ChunkedArray) -> Iterator[bytes]:
     """The characters of the lines, which follow each other in memory."""
     import pyarrow as pa
 
@@ -69,17 +69,18 @@ def _texts(rows: pa.Table, name: str, type_: PropertyType, entity: EntityType) -
 
     values = rows.column(name).combine_chunks()
     try:
-        texts = _json(values, type_)
-    except _NotJson as error:
+        texts = json_texts(values, type_)
+    except NotJson as error:
         raise BadDataError(f"{entity.name}.{name} holds {error}, which JSON cannot say") from None
     return pc.fill_null(texts.cast(pa.large_utf8()), "null")
 
 
-class _NotJson(ValueError):
-    """A value without a JSON form."""
+class NotJson(ValueError):
+    """A value without a JSON form; the message says what it is."""
 
 
-def _json(values: pa.Array, type_: PropertyType) -> pa.Array:
+def json_texts(values: pa.Array, type_: PropertyType) -> pa.Array:
+    """The JSON text of every value; null stays null. NotJson if one has none."""
     import pyarrow as pa
 
     if type_.scalar is Scalar.VECTOR or type_.is_list:
@@ -87,7 +88,7 @@ def _json(values: pa.Array, type_: PropertyType) -> pa.Array:
     if type_.scalar is Scalar.STRING:
         return _quoted(values)
     if type_.scalar is Scalar.BLOB:
-        return pa.array([_blob_text(each) for each in values.to_pylist()], pa.large_utf8())
+        return _quoted(pa.array([blob_text(each) for each in values.to_pylist()], pa.large_utf8()))
     if type_.scalar in (Scalar.F32, Scalar.F64):
         return _float_json(values)
     if type_.scalar is Scalar.DATE:
@@ -111,7 +112,7 @@ def _float_json(values: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     if not pc.all(pc.is_finite(values), min_count=0).as_py():
-        raise _NotJson("a number that is not finite")
+        raise NotJson("a number that is not finite")
     texts = values.cast(pa.utf8())
     return pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)
 
@@ -122,7 +123,7 @@ def _list_json(values: pa.Array, type_: PropertyType) -> pa.Array:
 
     single = PropertyType(Scalar.F32 if type_.scalar is Scalar.VECTOR else type_.scalar)
     lists = values.cast(pa.list_(values.type.value_field))
-    items = pc.fill_null(_json(lists.values, single).cast(pa.utf8()), "null")
+    items = pc.fill_null(json_texts(lists.values, single).cast(pa.utf8()), "null")
     nulls = pc.is_null(lists) if lists.null_count else None
     joined = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, items, mask=nulls), ",")
     joined = joined.cast(pa.large_utf8())
@@ -130,8 +131,9 @@ def _list_json(values: pa.Array, type_: PropertyType) -> pa.Array:
     return pc.binary_join_element_wise(opened, joined, closed, pa.scalar("", pa.large_utf8()))
 
 
-def _blob_text(data: bytes | None) -> str | None:
-    return None if data is None else f'"{BLOB_PREFIX}{base64.b64encode(data).decode("ascii")}"'
+def blob_text(data: bytes | None) -> str | None:
+    """A blob as records write it."""
+    return None if data is None else BLOB_PREFIX + base64.b64encode(data).decode("ascii")
 
 
 def chosen_types(entities: Sequence[EntityType], names: Sequence[str]) -> list[EntityType]:

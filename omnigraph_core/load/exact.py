@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NODE_ENVELOPE = ("type", "data")
 _EDGE_ENVELOPE = ("edge", "from", "to", "data")
 _ENDPOINTS = {"from": SRC_COLUMN, "to": DST_COLUMN}
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {
         "_tombstone",
         "_rowid",
@@ -93,7 +93,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_constant=_no_con
 
 
 @dataclass(slots=True)
-class _Record:
+class Record:
     """A record under examination: the columns read so far, and what was found wrong."""
 
     source: str
@@ -109,14 +109,14 @@ class _Record:
 
 
 @dataclass(slots=True)
-class _Collected:
+class Collected:
     """The good records of one type, a list of values for each column."""
 
     entity: EntityType
     columns: dict[str, list[object]]
     lines: list[int] = field(default_factory=list)
 
-    def append(self, record: _Record) -> None:
+    def append(self, record: Record) -> None:
         self.lines.append(record.line)
         for name, values in self.columns.items():
             values.append(record.values.get(name))
@@ -150,24 +150,24 @@ class ExactReader:
         self, source: str, lines: Iterable[tuple[int, bytes]]
     ) -> tuple[list[TypedRows], list[Violation]]:
         """The good records by type, and what is wrong with the others; blank lines are nothing."""
-        collected: dict[str, _Collected] = {}
+        collected: dict[str, Collected] = {}
         violations: list[Violation] = []
         for number, text in lines:
             if not text.strip():
                 continue
-            record = _Record(source, number, text.rstrip(b"\r\n"))
+            record = Record(source, number, text.rstrip(b"\r\n"))
             self._examine(record)
             if record.violations:
                 violations += record.violations
             elif record.entity is not None:
                 one = collected.get(record.entity.table_key)
                 if one is None:
-                    one = _Collected(record.entity, {name: [] for name in record.entity.columns})
+                    one = Collected(record.entity, {name: [] for name in record.entity.columns})
                     collected[record.entity.table_key] = one
                 one.append(record)
         return [one.typed_rows(source) for one in collected.values()], violations
 
-    def _examine(self, record: _Record) -> None:
+    def _examine(self, record: Record) -> None:
         try:
             value = parse_strict(record.text)
         except NotJson as error:
@@ -184,7 +184,7 @@ class ExactReader:
             _read_endpoints(record, value)
         _read_data(record, record.entity, value)
 
-    def _entity(self, record: _Record, envelope: JsonObject) -> EntityType | None:
+    def _entity(self, record: Record, envelope: JsonObject) -> EntityType | None:
         """The type a record names; None, with the reason said, if it names none."""
         if "type" in envelope and "edge" in envelope:
             record.wrong("a record has either 'type' or 'edge', not both")
@@ -211,18 +211,18 @@ def _unknown_type(kind: str, name: str, nodes: tuple[str, ...], edges: tuple[str
         return f"{message} (it is an edge type)"
     if kind == "edge" and name in nodes:
         return f"{message} (it is a node type)"
-    return message + _near_miss(name, edges if kind == "edge" else nodes)
+    return message + near_miss(name, edges if kind == "edge" else nodes)
 
 
 @lru_cache(maxsize=1024)
-def _near_miss(name: str, known: Sequence[str]) -> str:
+def near_miss(name: str, known: Sequence[str]) -> str:
     """` (did you mean 'x'?)` for the closest of the known names, nothing if none is close."""
     folded = {candidate.lower(): candidate for candidate in reversed(known)}
     close = difflib.get_close_matches(name.lower()[:100], folded, n=1, cutoff=0.75)
     return f" (did you mean '{folded[close[0]]}'?)" if close else ""
 
 
-def _check_envelope(record: _Record, envelope: JsonObject) -> None:
+def _check_envelope(record: Record, envelope: JsonObject) -> None:
     for name in envelope.repeated:
         record.wrong(f"duplicate key '{clipped(name)}'")
     if isinstance(record.entity, EdgeType) or ("edge" in envelope and "type" not in envelope):
@@ -232,13 +232,13 @@ def _check_envelope(record: _Record, envelope: JsonObject) -> None:
     else:
         allowed = ("type", *_EDGE_ENVELOPE)
     for name in envelope:
-        if name in _RESERVED:
+        if name in RESERVED:
             record.wrong(f"'{name}' is a reserved name")
         elif name not in allowed:
             record.wrong(f"unknown envelope field '{clipped(name)}' (allowed: {', '.join(allowed)})")
 
 
-def _read_endpoints(record: _Record, envelope: JsonObject) -> None:
+def _read_endpoints(record: Record, envelope: JsonObject) -> None:
     for name, column_name in _ENDPOINTS.items():
         if name not in envelope:
             record.wrong(f"edge missing '{name}'")
@@ -250,7 +250,7 @@ def _read_endpoints(record: _Record, envelope: JsonObject) -> None:
             record.wrong(f"'{name}' must be a string, got {shown(value)}")
 
 
-def _read_data(record: _Record, entity: EntityType, envelope: JsonObject) -> None:
+def _read_data(record: Record, entity: EntityType, envelope: JsonObject) -> None:
     data = envelope.get("data", _NO_DATA)
     if not isinstance(data, JsonObject):
         record.wrong(f"'data' must be an object, got {shown(data)}")
@@ -262,6 +262,11 @@ def _read_data(record: _Record, entity: EntityType, envelope: JsonObject) -> Non
             _read_id(record, value)
         else:
             _read_property(record, entity, name, value)
+    finish_identity(record, entity)
+
+
+def finish_identity(record: Record, entity: EntityType) -> None:
+    """What is left to say of a record's id once all its values have been read."""
     if isinstance(entity, NodeType) and entity.key is not None:
         _identify(record, entity, entity.key.columns)
     elif record.values.get(ID_COLUMN) == "":
@@ -271,21 +276,21 @@ def _read_data(record: _Record, entity: EntityType, envelope: JsonObject) -> Non
 _NO_DATA = JsonObject([])
 
 
-def _read_id(record: _Record, value: object) -> None:
+def _read_id(record: Record, value: object) -> None:
     if isinstance(value, str):
         _take_text(record, ID_COLUMN, value, "")
     else:
         record.wrong(f"an id must be a string, got {shown(value)}", ID_COLUMN)
 
 
-def _take_text(record: _Record, name: str, value: str, prefix: str) -> None:
+def _take_text(record: Record, name: str, value: str, prefix: str) -> None:
     try:
         record.values[name] = unicode_text(value)
     except CoercionError as error:
         record.wrong(f"{prefix}{error}", name if not prefix else None)
 
 
-def _read_property(record: _Record, entity: EntityType, name: str, value: object) -> None:
+def _read_property(record: Record, entity: EntityType, name: str, value: object) -> None:
     prop = entity.find_property(name)
     if prop is None:
         record.wrong(_unknown_field(entity, name), name)
@@ -297,16 +302,16 @@ def _read_property(record: _Record, entity: EntityType, name: str, value: object
 
 
 def _unknown_field(entity: EntityType, name: str) -> str:
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"'{name}' is a reserved name"
     if isinstance(entity, EdgeType) and name in (SRC_COLUMN, DST_COLUMN):
         envelope = "from" if name == SRC_COLUMN else "to"
         return f"'{name}' is not a property: an edge's ends are '{envelope}' beside 'data'"
     known = tuple(prop.name for prop in entity.properties)
-    return f"unknown input field '{clipped(name)}' for '{entity.table_key}'{_near_miss(name, known)}"
+    return f"unknown input field '{clipped(name)}' for '{entity.table_key}'{near_miss(name, known)}"
 
 
-def _identify(record: _Record, entity: NodeType, columns: Sequence[str]) -> None:
+def _identify(record: Record, entity: NodeType, columns: Sequence[str]) -> None:
     """Give a keyed node its canonical id; one that was given has to be the same."""
     given = record.values.get(ID_COLUMN)
     members = [record.values.get(name) for name in columns]

@@ -100,14 +100,14 @@ def _read_shaped(lines: Lines, entity: EntityType, shape: Shape) -> pa.Table:
     from omnigraph_core.schema.arrow import table_schema
 
     try:
-        parsed = _parse(lines, _envelope_schema(entity, shape), "error")
+        parsed = parse(lines, _envelope_schema(entity, shape), "error")
         columns = _data_columns(lines, entity, parsed, shape)
         if isinstance(entity, EdgeType):
             columns[SRC_COLUMN] = _all_given(parsed.column("from"))
             columns[DST_COLUMN] = _all_given(parsed.column("to"))
         schema = table_schema(entity)
         rows = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
-        return _identified(rows, entity)
+        return identified(rows, entity)
     except pa.ArrowException as error:
         raise Unfit from error
 
@@ -117,13 +117,13 @@ def read_names(lines: Lines) -> tuple[pa.Array, pa.Array]:
     import pyarrow as pa
 
     try:
-        parsed = _parse(lines, pa.schema([("type", pa.utf8()), ("edge", pa.utf8())]), "ignore")
+        parsed = parse(lines, pa.schema([("type", pa.utf8()), ("edge", pa.utf8())]), "ignore")
     except pa.ArrowException as error:
         raise Unfit from error
     return parsed.column("type").chunk(0), parsed.column("edge").chunk(0)
 
 
-def _parse(lines: Lines, schema: pa.Schema, unexpected: str) -> pa.Table:
+def parse(lines: Lines, schema: pa.Schema, unexpected: str) -> pa.Table:
     """pyarrow's reading of the lines, one row each; a row too many or too few is Unfit."""
     import pyarrow as pa
     from pyarrow import json
@@ -160,13 +160,13 @@ def _envelope_schema(entity: EntityType, shape: Shape) -> pa.Schema:
         return pa.schema(fields)
     data = [pa.field(ID_COLUMN, pa.utf8())] if shape.has_id else []
     data += [
-        pa.field(prop.name, _json_type(prop.type, numeric=prop.name in shape.numeric_times))
+        pa.field(prop.name, json_type(prop.type, numeric=prop.name in shape.numeric_times))
         for prop in entity.properties
     ]
     return pa.schema([*fields, pa.field("data", pa.struct(data))])
 
 
-def _json_type(type_: PropertyType, *, numeric: bool) -> pa.DataType:
+def json_type(type_: PropertyType, *, numeric: bool) -> pa.DataType:
     """What a column is parsed as. F32 is read at full width: rounded twice, as in `coerce`."""
     import pyarrow as pa
 
@@ -202,7 +202,7 @@ def _data_columns(lines: Lines, entity: EntityType, parsed: pa.Table, shape: Sha
         _refuse_nulls(given[ID_COLUMN], ID_COLUMN, lines)
     for prop in entity.properties:
         if prop.name in given:
-            columns[prop.name] = _convert(given[prop.name], prop.type)
+            columns[prop.name] = convert(given[prop.name], prop.type)
         else:
             columns[prop.name] = pa.nulls(len(lines), arrow_type(prop.type))
     return columns
@@ -227,7 +227,7 @@ def _all_given(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0)
 
 
-def _identified(rows: pa.Table, entity: EntityType) -> pa.Table:
+def identified(rows: pa.Table, entity: EntityType) -> pa.Table:
     """Rows with the ids of keyed nodes filled in, and given ids compared with them."""
     import pyarrow.compute as pc
 
@@ -248,7 +248,7 @@ def _any(mask: pa.Array) -> bool:
     return bool(pc.any(mask).as_py())
 
 
-def _convert(column: pa.Array, type_: PropertyType) -> pa.Array:
+def convert(column: pa.Array, type_: PropertyType) -> pa.Array:
     """A parsed column as its table holds it."""
     if type_.scalar is Scalar.VECTOR:
         return _vectors(column, type_)

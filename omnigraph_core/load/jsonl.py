@@ -6,30 +6,20 @@ while they work) and handed on in the order of the input.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph_core.change.violations import Violation, Violations
 from omnigraph_core.load.exact import ExactReader
-from omnigraph_core.load.fast import Unfit, read_names, read_rows
+from omnigraph_core.load.fast import read_names, read_rows
 from omnigraph_core.load.lines import Lines, cut, named_by_columns, named_by_head
+from omnigraph_core.load.pieces import by_type, halving, in_order
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.source import Block, Source
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.schema import EntityType, Schema
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
-
-_THREADS_MAX = 4
 # Lines that the fast reader refuses are halved until so few are left that reading them
 # one by one costs less than trying again.
 _EXACT_LINES = 256
@@ -47,7 +37,7 @@ def read_jsonl(
     raised for bad records: the caller asks `violations` once the rows are through.
     """
     reader = _BlockReader(schema)
-    for read in _in_order(_blocks(sources, progress), reader.read):
+    for read in in_order(_blocks(sources, progress), reader.read):
         violations.extend(read.violations)
         yield from read.rows
 
@@ -65,23 +55,6 @@ def _blocks(sources: Sequence[Source], progress: Progress) -> Iterator[tuple[str
     for source in sources:
         for block in source.blocks(on_bytes):
             yield source.name, block
-
-
-def _in_order(tasks: Iterable[_Task], work: Callable[[_Task], _Result]) -> Iterator[_Result]:
-    """The results of `work` in the order of the tasks, with a few tasks under way at a time."""
-    threads = min(os.cpu_count() or 1, _THREADS_MAX)
-    waiting: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="load") as pool:
-        try:
-            for task in tasks:
-                waiting.append(pool.submit(work, task))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +76,18 @@ class _BlockReader:
         named, left = named_by_head(lines, braced, self._schema)
         refused = [lines.where(~braced)]
         if left.any():
-            parsed, unnamed = _halving(lines.where(left), self._named)
+            parsed, unnamed = halving(lines.where(left), self._named, _EXACT_LINES)
             refused += unnamed
             for _, (more, odd) in parsed:
                 named += more
                 refused.append(odd)
         pieces: list[TypedRows] = []
         for entity, group in named:
-            tables, unfit = _halving(group, partial(read_rows, entity=entity))
+            tables, unfit = halving(group, partial(read_rows, entity=entity), _EXACT_LINES)
             pieces += [TypedRows(entity, rows, source, part.numbers) for part, rows in tables]
             refused += unfit
         exact, violations = self._read_exact(source, refused)
-        return _ReadBlock(_by_type(pieces + exact), violations)
+        return _ReadBlock(by_type(pieces + exact), violations)
 
     def _named(self, lines: Lines) -> tuple[list[tuple[EntityType, Lines]], Lines]:
         """Lines by the type they name anywhere; and those that do not name one type."""
@@ -129,39 +102,3 @@ class _BlockReader:
             rows += good
             violations += bad
         return rows, sorted(violations, key=lambda violation: violation.line or 0)
-
-
-def _halving(
-    lines: Lines, attempt: Callable[[Lines], _Result]
-) -> tuple[list[tuple[Lines, _Result]], list[Lines]]:
-    """What `attempt` made of the lines or of parts of them; and the parts it is unfit for."""
-    if not len(lines):
-        return [], []
-    try:
-        return [(lines, attempt(lines))], []
-    except Unfit:
-        if len(lines) <= _EXACT_LINES:
-            return [], [lines]
-    middle = len(lines) // 2
-    done, refused = _halving(lines.part(0, middle), attempt)
-    more_done, more_refused = _halving(lines.part(middle, len(lines) - middle), attempt)
-    return done + more_done, refused + more_refused
-
-
-def _by_type(pieces: list[TypedRows]) -> list[TypedRows]:
-    """One piece for each type, its rows in the order of their lines."""
-    by_type: dict[str, list[TypedRows]] = {}
-    for piece in pieces:
-        if piece.rows.num_rows:
-            by_type.setdefault(piece.entity.table_key, []).append(piece)
-    return [same[0] if len(same) == 1 else _merged(same) for same in by_type.values()]
-
-
-def _merged(pieces: list[TypedRows]) -> TypedRows:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    lines: pa.Array = pa.concat_arrays([piece.lines for piece in pieces])
-    rows = pa.concat_tables([piece.rows for piece in pieces]).combine_chunks()
-    order = pc.sort_indices(lines)
-    return TypedRows(pieces[0].entity, rows.take(order), pieces[0].source, lines.take(order))

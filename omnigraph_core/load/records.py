@@ -25,3 +25,12 @@ class TypedRows:
     rows: pa.Table
     source: str
     lines: pa.Array
+
+
+def no_rows(entity: EntityType, source: str) -> TypedRows:
+    """What a file of one type without records gives: an overwrite with it empties the type."""
+    import pyarrow as pa
+
+    from omnigraph_core.schema.arrow import table_schema
+
+    return TypedRows(entity, table_schema(entity).empty_table(), source, pa.array([], pa.int64()))

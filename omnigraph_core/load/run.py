@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from omnigraph_core.change.changeset import ChangeSet
+from omnigraph_core.change.changeset import ChangeSet, TableChange
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.plan import Intent, plan_changes
 from omnigraph_core.change.validate import check_against
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.indexes.ensure import ensure_indexes
-from omnigraph_core.load.assemble import Gathered, LoadMode, assemble, check_gathered, gather
-from omnigraph_core.load.jsonl import read_jsonl
-from omnigraph_core.load.source import Source
+from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.inputs import Input, read_inputs
+from omnigraph_core.load.intake import Identified, Intake
+from omnigraph_core.load.spool import MemoryBudget
+from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.schema import Schema
-from omnigraph_core.write.door import Door
+from omnigraph_core.tables.staged import StagedWrite
+from omnigraph_core.write.door import Door, Published
 from omnigraph_core.write.plan import WritePlan
+from omnigraph_core.write.writable import WritableTable
+
+# Of the memory a load may use, what its waiting rows get; the rest is for keys, blocks in
+# flight and what Arrow and Lance need while they work.
+_SPOOL_SHARE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,11 @@ class Loaded:
     def total(self) -> int:
         return sum(self.counts.values())
 
+    @property
+    def is_empty(self) -> bool:
+        """Is there nothing to publish? An overwrite that names a type without rows empties it."""
+        return not self.total and not (self.mode is LoadMode.OVERWRITE and self.counts)
+
 
 class Load:
     """One load: its inputs once read, then planned as often as it takes."""
@@ -49,6 +63,7 @@ class Load:
         schema: Schema,
         mode: LoadMode,
         intent: Intent,
+        memory_limit_bytes: int,
         progress: Progress = silent,
     ) -> None:
         self._door = door
@@ -56,52 +71,74 @@ class Load:
         self._mode = mode
         self._intent = replace(intent, strict=mode is LoadMode.OVERWRITE)
         self._progress = progress
-        self._gathered: dict[str, Gathered] = {}
-        self._changes = ChangeSet(schema)
-        self._unmatchable = 0
+        self._budget = MemoryBudget(memory_limit_bytes // _SPOOL_SHARE)
+        self._intakes: dict[str, Intake] = {}
+        self._identified: dict[str, Identified] = {}
 
-    def read(self, paths: Sequence[str]) -> None:
+    def read(self, given: Sequence[Input]) -> None:
         """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
-        sources = [Source(path) for path in paths]
         violations = Violations()
-        self._gathered = gather(read_jsonl(sources, self._schema, violations, self._progress))
+        for piece in read_inputs(given, self._schema, violations, self._progress):
+            intake = self._intakes.get(piece.entity.table_key)
+            if intake is None:
+                intake = Intake(piece.entity, self._mode, self._budget)
+                self._intakes[piece.entity.table_key] = intake
+            intake.add(piece, violations)
         violations.raise_if_any()
         self._step("check")
-        for records in self._gathered.values():
-            check_gathered(records, self._mode, violations)
+        for _, intake in sorted(self._intakes.items()):
+            intake.check(violations)
         violations.raise_if_any()
-        inputs = [
-            {"name": source.name, "sha256": source.sha256, "bytes": source.bytes_read} for source in sources
-        ]
+        inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
         self._intent = replace(self._intent, inputs=inputs)
 
-    def check(self, base: Snapshot) -> Committed:
+    def check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
         """Check the records against one state of the graph; raises if they do not fit it."""
+        self._step("check")
         committed = Committed(self._door.tables, base)
-        assembled = assemble(self._gathered, self._mode, self._schema, committed)
-        check_against(assembled.changes, committed, Violations())
-        self._changes, self._unmatchable = assembled.changes, assembled.unmatchable
-        return committed
+        violations = Violations()
+        identified = {key: intake.identify(committed, violations) for key, intake in self._intakes.items()}
+        changes = ChangeSet(self._schema, {key: each.change for key, each in identified.items()})
+        check_against(changes, committed, violations)
+        self._identified = identified
+        return changes, committed
 
     def publish(self, branch: str) -> Loaded:
-        """Check, stage and publish; nothing when no record was read."""
+        """Check, stage and publish; nothing when no record was read.
 
-        def build(base: Snapshot) -> WritePlan | None:
-            committed = self.check(base)
-            if self._changes.is_empty:
-                return None
-            self._step("write")
-            return plan_changes(self._door, self._changes, committed, self._intent)
-
-        published = self._door.write(branch, build)
-        warnings = published.warnings + (self._index(branch) if published.commit_id else ())
+        When somebody else writes meanwhile, the records are checked again, and what was
+        written of them is used again where it still says the same.
+        """
+        if not self._intakes:
+            return self.outcome()
+        stager = Stager(self._door.storage, branch, self._intent.actor, self._progress)
+        rows = sum(intake.rows for intake in self._intakes.values())
+        with stager.recorded(self._door.base(branch), rows):
+            published = self._door.write(branch, partial(self._plan, stager))
+        warnings = published.warnings + self._index(branch, published)
         return self.outcome(published.commit_id, warnings)
 
-    def _index(self, branch: str) -> tuple[str, ...]:
+    def _plan(self, stager: Stager, base: Snapshot) -> WritePlan | None:
+        changes, committed = self.check(base)
+        if changes.is_empty:
+            return None
+        self._step("write")
+
+        def stage(writable: WritableTable, change: TableChange, operation_id: str) -> StagedWrite:
+            key = change.key
+            return stager.stage(writable, self._intakes[key], self._identified[key], operation_id)
+
+        plan = plan_changes(self._door, changes, committed, self._intent, stage)
+        self._step("publish")
+        return replace(plan, spared=stager.files, on_recorded=stager.hand_over)
+
+    def _index(self, branch: str, published: Published) -> tuple[str, ...]:
         """The load is durable; indexes that cannot be built now are built by a later load or optimize."""
-        loaded = [change.entity for change in self._changes]
+        if published.commit_id is None:
+            return ()
         self._step("index")
         try:
+            loaded = [intake.entity for intake in self._intakes.values()]
             ensure_indexes(self._door, branch, loaded, self._intent.actor)
         except OmnigraphError as error:
             return (f"the load is done, but its indexes are not: {error}",)
@@ -109,8 +146,15 @@ class Load:
 
     def outcome(self, commit_id: str | None = None, warnings: tuple[str, ...] = ()) -> Loaded:
         """What was loaded, or would be, as of the last check."""
-        counts = {change.key: change.rows.num_rows for change in self._changes}
-        return Loaded(self._mode, counts, self._unmatchable, commit_id, warnings)
+        found = sorted(self._identified.items())
+        counts = {key: identified.change.rows.num_rows for key, identified in found}
+        unmatchable = sum(identified.unmatchable for _, identified in found)
+        return Loaded(self._mode, counts, unmatchable, commit_id, warnings)
+
+    def close(self) -> None:
+        """Give back memory and disk."""
+        for intake in self._intakes.values():
+            intake.close()
 
     def _step(self, phase: str) -> None:
         self._progress(ProgressEvent(phase, 0))

@@ -1,13 +1,14 @@
 """An input of a load: bytes, in blocks of whole lines.
 
-What is read is counted and hashed on the way, so that the commit can name its inputs.
+What is read is counted and hashed on the way, so that the commit can name its inputs;
+of a compressed file that is the file itself, while the lines are what it holds.
 Whether the lines make sense is not looked at here, except for what would turn every
 line into nonsense: a file that is no UTF-8 text at all.
 """
 
 from __future__ import annotations
 
-import hashlib
+import io
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from omnigraph_core.change.violations import InvalidRecords, Violation
-from omnigraph_core.errors import LimitError, StorageError, UsageError
+from omnigraph_core.errors import LimitError, UsageError
+from omnigraph_core.load.compressed import Measured, Tally, content
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
@@ -71,42 +73,45 @@ class Source:
     ) -> None:
         self.path = path
         self.name = STDIN_NAME if path == STDIN else path
-        self.size = None if path == STDIN else _size(path)
-        self.bytes_read = 0
-        self._hash = hashlib.sha256()
+        self.size = None if path == STDIN else input_size(path)
+        self._tally = Tally()
         self._block_bytes = min(block_bytes, line_bytes_max)
         self._line_bytes_max = line_bytes_max
 
     @property
     def sha256(self) -> str:
-        return self._hash.hexdigest()
+        return self._tally.sha256
+
+    @property
+    def bytes_read(self) -> int:
+        return self._tally.bytes_read
 
     def blocks(self, on_bytes: Callable[[int], None] | None = None) -> Iterator[Block]:
-        """The lines of the input. `on_bytes` is told how many bytes each block took."""
-        line = 1
-        with _open(self.path) as file:
+        """The lines of the input. `on_bytes` is told how many of its bytes each block took."""
+        line, told = 1, 0
+        with open_input(self.path) as opened:
+            measured = Measured(opened, self.name, self._tally)
+            file = content(measured, self.name)
             while text := self._read_block(file, line):
-                at_start = self.bytes_read == 0
-                self.bytes_read += len(text)
-                self._hash.update(text)
-                if on_bytes is not None:
-                    on_bytes(len(text))
-                if at_start:
+                if on_bytes is not None and self.bytes_read > told:
+                    on_bytes(self.bytes_read - told)
+                    told = self.bytes_read
+                if line == 1:
                     self._refuse_other_encodings(text)
                     text = text.removeprefix(_UTF8_MARK)
                 yield Block(line, text if text.endswith(b"\n") else text + b"\n")
                 line += _count_lines(text)
+            measured.drain()
+            if on_bytes is not None and self.bytes_read > told:
+                on_bytes(self.bytes_read - told)
 
-    def _read_block(self, file: BinaryIO, line: int) -> bytes:
+    def _read_block(self, file: io.BufferedReader, line: int) -> bytes:
         """The next bytes up to the end of a line, or of the input; `line` is their first."""
-        try:
-            text = file.read(self._block_bytes)
-            if not text or text.endswith(b"\n"):
-                return text
-            begun = len(text) - (text.rfind(b"\n") + 1)
-            rest = file.readline(max(self._line_bytes_max - begun, 0) + 1)
-        except OSError as error:
-            raise StorageError(f"reading {self.name} failed: {error.strerror or error}") from error
+        text = file.read(self._block_bytes)
+        if not text or text.endswith(b"\n"):
+            return text
+        begun = len(text) - (text.rfind(b"\n") + 1)
+        rest = file.readline(max(self._line_bytes_max - begun, 0) + 1)
         if begun + len(rest.removesuffix(b"\n")) > self._line_bytes_max:
             raise LineTooLong(self.name, line + text.count(b"\n"), self._line_bytes_max)
         return text + rest
@@ -133,7 +138,7 @@ def _count_lines(text: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == _NEWLINE))
 
 
-def _size(path: str) -> int | None:
+def input_size(path: str) -> int | None:
     """The length of a regular file, None for a pipe; raises UsageError for what is no input."""
     try:
         status = Path(path).stat()
@@ -144,7 +149,7 @@ def _size(path: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _open(path: str) -> BinaryIO:
+def open_input(path: str) -> BinaryIO:
     try:
         if path == STDIN:
             return open(0, "rb", closefd=False)

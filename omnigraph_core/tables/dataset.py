@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import InternalError
@@ -81,6 +81,26 @@ class Tables:
         return any(name.endswith(".manifest") for name in names)
 
 
+class RowStream:
+    """Batches of a scan as they are read; what goes wrong on the way is a failure of the table."""
+
+    def __init__(self, ref: TableRef, reader: pa.RecordBatchReader) -> None:
+        self._ref = ref
+        self._reader = reader
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with lance_failures(self._ref, "reading"):
+            yield from self._reader
+
+    def read_all(self) -> pa.Table:
+        with lance_failures(self._ref, "reading"):
+            return self._reader.read_all()
+
+
 class Table:
     """One version of one dataset. Immutable: reading it twice gives the same answer."""
 
@@ -124,7 +144,7 @@ class Table:
         fragment_ids: Sequence[int] | None = None,
         blobs: bool = False,
         order_by: str | None = None,
-    ) -> pa.RecordBatchReader:
+    ) -> RowStream:
         """Stream rows; the filter always runs before anything else sees a row.
 
         Blob columns are descriptions of where the bytes are; with `blobs`, the bytes.
@@ -144,7 +164,7 @@ class Table:
                 blob_handling="all_binary" if blobs else None,
                 order_by=None if order_by is None else [order_by],
             )
-            return scanner.to_reader()
+            return RowStream(self.ref, scanner.to_reader())
 
     def read(
         self,
@@ -165,8 +185,7 @@ class Table:
             fragment_ids=fragment_ids,
             blobs=blobs,
         )
-        with lance_failures(self.ref, "reading"):
-            return reader.read_all()
+        return reader.read_all()
 
     def count_rows(self, where: str | None = None) -> int:
         with lance_failures(self.ref, "counting"):

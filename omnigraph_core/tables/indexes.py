@@ -37,7 +37,7 @@ _LANCE_TYPES = {
 }
 
 # Tokens are lower-cased, stemmed and stripped of English stop words.
-_FULL_TEXT_OPTIONS: dict[str, object] = {
+FULL_TEXT_OPTIONS: dict[str, object] = {
     "base_tokenizer": "simple",
     "language": "English",
     "lower_case": True,
@@ -142,7 +142,7 @@ def _segment(storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list
 
 def _options(spec: IndexSpec, rows: int) -> dict[str, object]:
     if spec.kind is IndexKind.FULL_TEXT:
-        return _FULL_TEXT_OPTIONS
+        return FULL_TEXT_OPTIONS
     if spec.kind is IndexKind.VECTOR:
         # About the square root balances centroids to compare against rows to compare.
         return {"metric": spec.metric, "num_partitions": max(1, min(int(rows**0.5), 4096))}

@@ -117,8 +117,11 @@ def verify_files(storage: Storage, staged: StagedWrite) -> None:
             raise StagedFileMissing(staged.ref.key, file.path, file.size, actual)
 
 
-def discard_files(storage: Storage, staged: Iterable[StagedWrite]) -> None:
-    """Delete the files of writes that will never be committed."""
+def discard_files(
+    storage: Storage, staged: Iterable[StagedWrite], spared: frozenset[str] = frozenset()
+) -> None:
+    """Delete the files of writes that will never be committed, but for the spared ones."""
     for write in staged:
         for file in write.files:
-            storage.control.delete(file.path)
+            if file.path not in spared:
+                storage.control.delete(file.path)

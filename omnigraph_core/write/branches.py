@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import takewhile
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
 from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.history.log import GraphCommit, read_branch_log
+from omnigraph_core.history.recoveries import ROLLED_BACK, read_recoveries
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.reader import BranchNotFound, manifest_ref
 from omnigraph_core.tables.branches import create_fork, delete_fork, list_forks, read_fork
@@ -107,25 +109,36 @@ def branch_for_write(
     A process that is killed in between leaves a staging record, and the next read-write
     open removes the branch, unless something was published on it.
     """
-    record = StagingRecord(new_ulid(), kind, name, actor, (), ())
+    record = StagingRecord(new_ulid(), kind, name, actor, (), (), made_from=source.commit_id)
     with staging(door.storage, record):
         create_branch(door, name, source)
-        amend(door.storage, replace(record, made_branch=door.manifest.branch_identity(name)))
+        identity = door.manifest.branch_identity(name)
+        amend(door.storage, replace(record, made_branch=identity))
         faults.hit("branch.made_for_write")
         try:
             yield
         except BaseException:
             with suppress(OmnigraphError):
-                delete_branch(door, name)
+                forget_unwritten(door, name, source.commit_id, identity)
             raise
 
 
-def forget_unwritten(door: Door, name: str, identity: str) -> None:
-    """Remove a branch that a dead write made, if it is still that one and nothing is on it."""
+def forget_unwritten(door: Door, name: str, start: str, identity: str | None) -> None:
+    """Remove a branch that a write made which failed or died, if nothing was ever written on it.
+
+    A write that was rolled back has left commits of its recovery there, and nothing else. A
+    process killed while it made the branch never learned the identity; then name and start
+    have to do.
+    """
     fork = door.manifest.branches().get(name)
-    if fork is None or fork.identity != identity:
+    if fork is None or identity not in (None, fork.identity):
         return
-    if door.manifest.snapshot(name).manifest_version == fork.parent_version:
+    log = read_branch_log(door.tables, door.manifest, name)
+    since = takewhile(lambda commit: commit.commit_id != start, log.history(name))
+    undone = {
+        each.graph_commit_id for each in read_recoveries(door.tables) if each.recovery_kind == ROLLED_BACK
+    }
+    if log.commits.get(start) and all(commit.commit_id in undone for commit in since):
         with suppress(BranchHasDescendants):
             delete_branch(door, name)
 

@@ -87,7 +87,8 @@ class Door:
                 plan = build(base)
                 return Published(None, base) if plan is None else self.publish(plan)
             except (StalePlan, SchemaChanged):
-                discard_files(self.storage, plan.staged if plan else ())
+                if plan is not None:
+                    discard_files(self.storage, plan.staged, plan.spared)
             except (StorageError, NotFoundError) as error:
                 check_branch(self.manifest, base)
                 if plan is not None or not _may_have_lost_a_fork(base, error):
@@ -113,27 +114,48 @@ class Door:
             return fork_table(self.tables, entry, base, self.manifest.snapshot(base.branch))
 
     def publish(self, plan: WritePlan) -> Published:
-        """Make the plan true, all of it, or raise and leave everything as it was."""
-        with self._locked(plan.branch, plan.kind.value, plan.operation_id) as lock:
-            self.sweeper.heal(plan.branch, lock)
-            current = self.manifest.snapshot(plan.branch)
-            check_head(plan.if_commit, current)
-            check_assumptions(plan, current)
-            self._check_tables(plan, current, lock)
-            plan = replace(plan, base=current)
-            sidecar = describe(plan, _head(plan, lock.token), new_ulid())
-            sync_staged(self.storage, plan.staged)
-            self._sync_new_branch(current)
-            faults.hit("write.before_a")
-            self._phase_a(sidecar)
-            try:
-                snapshot = self._phases_b_and_c(plan, sidecar, lock)
-            except LockLost:
-                raise
-            except OmnigraphError as error:
-                return self._settle(sidecar, lock, error)
-            warnings = self._phase_d(sidecar)
-        return Published(sidecar.head.commit_id, snapshot, warnings)
+        """Make the plan true, all of it, or raise and leave everything as it was.
+
+        The files of a plan that came too late are left to whoever plans again.
+        """
+        recorded = False
+        try:
+            with self._locked(plan.branch, plan.kind.value, plan.operation_id) as lock:
+                plan, sidecar = self._prepared(plan, lock)
+                recorded = True
+                self._phase_a(sidecar)
+                plan.on_recorded()
+                return self._carried_out(plan, sidecar, lock)
+        except (StalePlan, SchemaChanged):
+            raise
+        except BaseException:
+            if not recorded:
+                discard_files(self.storage, plan.staged, plan.spared)
+            raise
+
+    def _prepared(self, plan: WritePlan, lock: Lock) -> tuple[WritePlan, Sidecar]:
+        """Under the lock: is the plan still true? Then its staged files are made safe."""
+        self.sweeper.heal(plan.branch, lock)
+        current = self.manifest.snapshot(plan.branch)
+        check_head(plan.if_commit, current)
+        check_assumptions(plan, current)
+        self._check_tables(plan, current, lock)
+        plan = replace(plan, base=current)
+        sidecar = describe(plan, _head(plan, lock.token), new_ulid())
+        sync_staged(self.storage, plan.staged)
+        self._sync_new_branch(current)
+        faults.hit("write.before_a")
+        return plan, sidecar
+
+    def _carried_out(self, plan: WritePlan, sidecar: Sidecar, lock: Lock) -> Published:
+        """Phases B to D; a failure in between is settled at once."""
+        try:
+            snapshot = self._phases_b_and_c(plan, sidecar, lock)
+        except LockLost:
+            raise
+        except OmnigraphError as error:
+            return self._settle(sidecar, lock, error)
+        return Published(sidecar.head.commit_id, snapshot, self._phase_d(sidecar))
 
     def _sync_new_branch(self, current: Snapshot) -> None:
         """Before the first commit on a branch: whoever made it may have died before syncing it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -52,6 +52,10 @@ class TableWrite:
         return self.base_version + len(self.staged)
 
 
+def _nothing() -> None:
+    """What a planner does that keeps no record of its staged files."""
+
+
 @dataclass(frozen=True, slots=True)
 class WritePlan:
     """What one write does, and everything it assumed while it was planned."""
@@ -74,6 +78,10 @@ class WritePlan:
     details: str | None = None
     makes_commit: bool = True
     """False for writes without meaning of their own (indexes): the head commit stays."""
+    spared: frozenset[str] = frozenset()
+    """Staged files that another attempt will use again when this one comes too late."""
+    on_recorded: Callable[[], None] = _nothing
+    """Told once the sidecar is there: from then on recovery decides about the staged files."""
 
     @property
     def branch(self) -> str:

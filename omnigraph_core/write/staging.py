@@ -30,8 +30,10 @@ class StagingRecord:
     paths: tuple[str, ...]
     pinned: tuple[tuple[str, int], ...]
     """Table keys with the versions this write reads; cleanup keeps them."""
+    made_from: str | None = None
+    """The commit at which this write is about to start the branch, or has started it."""
     made_branch: str | None = None
-    """Identity of the branch, if this write made it and nothing is published on it yet."""
+    """Identity of the branch it has made."""
 
     def encode(self) -> bytes:
         content = {
@@ -43,6 +45,7 @@ class StagingRecord:
             "started_at": str(now_us()),
             "paths": list(self.paths),
             "pinned": [{"table_key": key, "version": version} for key, version in self.pinned],
+            "made_from": self.made_from,
             "made_branch": self.made_branch,
         }
         return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
@@ -73,12 +76,12 @@ def amend(storage: Storage, record: StagingRecord) -> None:
     storage.control.put(layout.staging_record(record.operation_id), record.encode())
 
 
-def sweep_staging(storage: Storage, forget_branch: Callable[[str, str], None]) -> list[str]:
-    """Remove what dead writers left; returns their operation ids.
+ForgetBranch = Callable[[str, str, str | None], None]
+"""Told name, start and (if it is known) identity of a branch made for a write that died."""
 
-    `forget_branch` is given name and identity of a branch that was made for a write which
-    may never have been published.
-    """
+
+def sweep_staging(storage: Storage, forget_branch: ForgetBranch) -> list[str]:
+    """Remove what dead writers left; returns their operation ids."""
     swept: list[str] = []
     for name in storage.control.list(layout.STAGING_DIR):
         operation_id = name.removesuffix(".json")
@@ -88,8 +91,8 @@ def sweep_staging(storage: Storage, forget_branch: Callable[[str, str], None]) -
         with lock:
             content = _content(storage, operation_id)
             _remove_paths(storage, [str(path) for path in content.get("paths", [])])
-            if content.get("made_branch"):
-                forget_branch(str(content.get("branch")), str(content["made_branch"]))
+            if content.get("made_from"):
+                forget_branch(str(content["branch"]), content["made_from"], content.get("made_branch"))
             storage.control.delete(layout.staging_record(operation_id))
         storage.locks.forget(staging_lock(operation_id))
         swept.append(operation_id)

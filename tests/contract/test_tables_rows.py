@@ -79,7 +79,7 @@ def test_a_deleted_id_can_be_inserted_again_and_is_a_new_row(tables: Tables, sto
 
 
 @pytest.mark.once_remotely
-@every_stage
+@pytest.mark.parametrize("stage", [stage_insert, stage_upsert, stage_overwrite])
 def test_an_id_twice_in_one_batch_is_refused(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
     before = file_tree(storage)

@@ -45,7 +45,7 @@ def test_a_finished_write_leaves_nothing(graph: Graph) -> None:
     storage = graph.door.storage
     with staging(storage, record):
         assert storage.control.list("__staging") == ["01SHORT.json"]
-        assert sweep_staging(storage, lambda name, identity: None) == []
+        assert sweep_staging(storage, lambda name, start, identity: None) == []
         assert storage.control.list("__staging") == ["01SHORT.json"]
     assert storage.control.list("__staging") == []
     assert not [name for name in storage.control.list("__locks") if "staging" in name]
@@ -82,6 +82,6 @@ def test_a_failed_write_is_swept_too(graph: Graph) -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert sweep_staging(storage, lambda name, identity: None) == ["01FAILS"]
+    assert sweep_staging(storage, lambda name, start, identity: None) == ["01FAILS"]
     assert not (graph.location.path / "nodes/z").exists()
     check_whole(graph)

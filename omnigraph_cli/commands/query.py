@@ -1,0 +1,125 @@
+"""`omnigraph query`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
+from omnigraph_cli.output import JsonOutput, write
+from omnigraph_cli.row_formats import RowFormat, written
+from omnigraph_cli.run import Run, command
+from omnigraph_cli.sources import (
+    ExpressionOption,
+    NameArgument,
+    NameOption,
+    ParamOption,
+    ParamsFileOption,
+    ParamsOption,
+    QueryOption,
+    read_params,
+    read_query,
+)
+from omnigraph_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph_core.read.result import QueryResult
+
+
+def register(app: typer.Typer) -> None:
+    @command(
+        app,
+        "query",
+        aliases=["read"],
+        takes_graph=False,
+        examples=[
+            "omnigraph query -e 'query q() { match { $p: Person } return { $p.name } }'",
+            "omnigraph query friends --query people.gq --param who=Ann --format csv",
+            "omnigraph query --query people.gq --snapshot main~3 --json",
+        ],
+    )
+    def query(
+        run: Run,
+        name: NameArgument = None,
+        name_option: NameOption = None,
+        expression: ExpressionOption = None,
+        query: QueryOption = None,
+        params: ParamsOption = None,
+        params_file: ParamsFileOption = None,
+        param: ParamOption = None,
+        branch: BranchOption = None,
+        snapshot: SnapshotOption = None,
+        form: Annotated[
+            str | None,
+            typer.Option(
+                "--format",
+                metavar="table|json|jsonl|csv|kv|md",
+                help="How rows look: a table on a terminal, otherwise a JSON object a line.",
+            ),
+        ] = None,
+        explain: Annotated[bool, typer.Option("--explain", help="Show the plan and run nothing.")] = False,
+        stats: Annotated[
+            bool, typer.Option("--stats", help="Rows, bytes and time of every step, on stderr.")
+        ] = False,
+        timeout: Annotated[
+            float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after so long.")
+        ] = None,
+    ) -> None:
+        """Read the graph by a query, at one moment of a branch or at a commit."""
+        one_target(branch, snapshot)
+        source = read_query(name, name_option, expression, query)
+        given = read_params(params, params_file)
+        chosen = _row_format(form, json_asked=isinstance(run.output, JsonOutput))
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise UsageError(f"--timeout: {timeout:g} is not a number of seconds above zero")
+        from omnigraph_core.graph import OpenMode
+
+        result = run.open(OpenMode.READ_ONLY).query(
+            source.text,
+            name=source.name,
+            source_name=source.source_name,
+            params=given,
+            param_texts=param or (),
+            branch=run.branch(branch),
+            ref=snapshot,
+            timeout_s=timeout,
+            explain_only=explain,
+        )
+        if explain:
+            run.output.result({"query_name": result.query_name, "plan": result.plan}, "\n".join(result.plan))
+            return
+        for text in written(result, chosen or RowFormat.JSONL, metadata=chosen is not None):
+            sys.stdout.write(text)
+        if stats:
+            sys.stdout.flush()
+            write(sys.stderr, _statistics(result))
+
+
+def _row_format(option: str | None, *, json_asked: bool) -> RowFormat | None:
+    """What was asked for; a table on a terminal; None for bare rows as JSON lines."""
+    if option is None:
+        if json_asked:
+            return RowFormat.JSON
+        return RowFormat.TABLE if sys.stdout.isatty() else None
+    try:
+        chosen = RowFormat(option)
+    except ValueError:
+        known = ", ".join(RowFormat)
+        raise UsageError(f"--format: '{option}' is none of {known}") from None
+    if json_asked and chosen is not RowFormat.JSON:
+        raise UsageError(f"both --json and --format {chosen} were given", hint="give one of them")
+    return chosen
+
+
+def _statistics(result: QueryResult) -> str:
+    """One line a step; what a step inside a negation did is part of the step around it."""
+    lines = ["      rows   rows read  bytes read          ms  step"]
+    for step in result.steps:
+        note = f" ({step.note})" if step.note else ""
+        lines.append(
+            f"{step.rows:>10,}  {step.rows_read:>10,}  {step.bytes_read:>10,}  {step.seconds * 1000:>10.1f}  "
+            f"{'  ' * step.depth}{step.step}{note}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,229 @@
+"""Which reader reads what: from `--data`, `--format` and `--type` to typed rows.
+
+The format is the one asked for, else the one the name ends in. JSON lines name the type
+of every record; a CSV or Parquet file is about one type, the one asked for, else the
+one the file is named after (`Person.parquet`, `knows.csv.gz`). A directory stands for
+the files in it.
+
+What cannot work is a UsageError. A type that was asked for and does not exist is
+UnknownTypeError, as everywhere (not found); a file that is named after no type is bad
+usage: it only lacks `--type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from omnigraph_core.change.violations import Violations
+from omnigraph_core.errors import UsageError
+from omnigraph_core.load.compressed import CODECS
+from omnigraph_core.load.csv import read_csv
+from omnigraph_core.load.jsonl import read_jsonl
+from omnigraph_core.load.parquet import ParquetSource, read_parquet
+from omnigraph_core.load.records import TypedRows
+from omnigraph_core.load.source import STDIN, Source
+from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.schema import EntityType, Schema, UnknownTypeError
+
+
+class Format(StrEnum):
+    """How records are written in a file; the text is the option's."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+_SUFFIXES = {
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".csv": Format.CSV,
+    ".parquet": Format.PARQUET,
+}
+_TABLE_KEY_SEPARATOR = ":"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One file and what reads it. `entity` is the type it is about; None if its records say."""
+
+    source: Source | ParquetSource
+    format: Format
+    entity: EntityType | None = None
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def sha256(self) -> str:
+        """Of the file as it is, compressed or not; complete once it was read."""
+        return self.source.sha256
+
+    @property
+    def bytes_read(self) -> int:
+        return self.source.bytes_read
+
+    @property
+    def size(self) -> int | None:
+        return self.source.size
+
+
+def resolve_inputs(
+    paths: Sequence[str], schema: Schema, format_: Format | None = None, type_name: str | None = None
+) -> list[Input]:
+    """The inputs that the options of a load name, in order; each is there, none is read yet."""
+    if paths.count(STDIN) > 1:
+        raise UsageError("standard input was given twice", hint="it can be read once")
+    entity = None if type_name is None else named_type(schema, type_name)
+    files = [file for path in paths for file in _files(path)]
+    return [_resolved(file, schema, format_, entity) for file in files]
+
+
+def _files(path: str) -> list[str]:
+    """The path, or the files in the directory that it is, by name; what starts with a dot is hidden."""
+    if path == STDIN or "\0" in path or not Path(path).is_dir():
+        return [path]
+    found = sorted(each for each in Path(path).iterdir() if not _is_marker(each.name))
+    for each in found:
+        if each.is_dir():
+            raise UsageError(f"'{each}' is a directory inside the directory of inputs '{path}'")
+        if _format_of(each.name) is None:
+            raise UsageError(f"'{each}': cannot tell the format of this file", hint=_known_suffixes())
+    if not found:
+        raise UsageError(f"the directory '{path}' has no files in it")
+    return [str(each) for each in found]
+
+
+def _is_marker(name: str) -> bool:
+    """Hidden files, and what Spark and its like leave beside data: `_SUCCESS`, `._x.crc`."""
+    return name.startswith(".") or (name.startswith("_") and _format_of(name) is None)
+
+
+def _resolved(path: str, schema: Schema, format_: Format | None, asked: EntityType | None) -> Input:
+    chosen = _chosen_format(path, format_)
+    if chosen is Format.JSONL:
+        if asked is not None:
+            raise UsageError(
+                f"--type is for CSV and Parquet, and '{path}' is JSON lines",
+                hint="each record names its type",
+            )
+        return Input(Source(path), chosen)
+    if chosen is Format.PARQUET:
+        source = _parquet(path)
+        return Input(source, chosen, asked or _type_of_file(path, schema))
+    return Input(Source(path), chosen, asked or _type_of_file(path, schema))
+
+
+def _chosen_format(path: str, format_: Format | None) -> Format:
+    """A name without any suffix is a pipe more often than not, and read as JSON lines."""
+    by_name = None if path == STDIN else _format_of(path)
+    if format_ is not None:
+        if by_name not in (None, format_):
+            raise UsageError(f"--format {format_} was given, but '{path}' is named as {by_name}")
+        return format_
+    if by_name is not None:
+        return by_name
+    if path != STDIN and Path(_uncompressed(path)).suffix:
+        raise UsageError(f"'{path}': cannot tell the format of this file", hint=_known_suffixes())
+    return Format.JSONL
+
+
+def _parquet(path: str) -> ParquetSource:
+    if path == STDIN:
+        raise UsageError("Parquet cannot be read from standard input", hint="its index is at the end")
+    if _uncompressed(path) != path:
+        raise UsageError(
+            f"'{path}': Parquet is compressed inside, not as a whole", hint="uncompress the file"
+        )
+    source = ParquetSource(path)
+    if source.size is None:
+        raise UsageError(f"'{path}' is no regular file, which Parquet has to be")
+    return source
+
+
+def _type_of_file(path: str, schema: Schema) -> EntityType:
+    if path == STDIN:
+        raise UsageError("--type is needed for CSV from standard input")
+    stem = Path(_uncompressed(path)).stem
+    try:
+        return named_type(schema, stem)
+    except UnknownTypeError:
+        raise UsageError(
+            f"'{path}' is named after no type of the schema", hint="say with --type what its rows are"
+        ) from None
+
+
+def named_type(schema: Schema, name: str) -> EntityType:
+    """The type of this name: a node's exactly, an edge's also in another case.
+
+    A node and an edge may have the same name; then it takes `node:NAME` or `edge:NAME`,
+    which are always understood.
+    """
+    kind, separator, rest = name.partition(_TABLE_KEY_SEPARATOR)
+    if separator and kind in ("node", "edge"):
+        return schema.node(rest) if kind == "node" else schema.edge(rest)
+    found: list[EntityType] = [entity for entity in schema.types() if entity.name == name]
+    if len(found) > 1:
+        raise UsageError(
+            f"'{name}' is a node type and an edge type", hint=f"say --type node:{name} or --type edge:{name}"
+        )
+    return found[0] if found else _edge_in_any_case(schema, name)
+
+
+def _edge_in_any_case(schema: Schema, name: str) -> EntityType:
+    edge = schema.find_edge(name)
+    if edge is None:
+        raise UnknownTypeError("node", name, tuple(sorted({entity.name for entity in schema.types()})))
+    return edge
+
+
+def _format_of(path: str) -> Format | None:
+    return _SUFFIXES.get(Path(_uncompressed(path)).suffix.lower())
+
+
+def _uncompressed(path: str) -> str:
+    """The name without the suffix of a compression."""
+    suffix = Path(path).suffix
+    return path.removesuffix(suffix) if suffix.lower() in CODECS else path
+
+
+def _known_suffixes() -> str:
+    return f"names end in {', '.join(_SUFFIXES)}, text also in {' or '.join(CODECS)}; or say --format"
+
+
+def read_inputs(
+    inputs: Sequence[Input], schema: Schema, violations: Violations, progress: Progress = silent
+) -> Iterator[TypedRows]:
+    """Every good record of the inputs; what is wrong with the others goes to `violations`.
+
+    The rows of one type come in the order of the inputs, with ascending lines in each.
+    """
+    sizes = [each.size for each in inputs]
+    total = None if None in sizes else sum(size for size in sizes if size is not None)
+    before = 0
+    for each in inputs:
+        yield from _read(each, schema, violations, _shifted(progress, before, total))
+        before += each.bytes_read
+
+
+def _read(given: Input, schema: Schema, violations: Violations, progress: Progress) -> Iterator[TypedRows]:
+    if isinstance(given.source, ParquetSource):
+        assert given.entity is not None
+        return read_parquet(given.source, given.entity, violations, progress)
+    if given.entity is not None:
+        return read_csv(given.source, given.entity, violations, progress)
+    return read_jsonl([given.source], schema, violations, progress)
+
+
+def _shifted(progress: Progress, before: int, total: int | None) -> Progress:
+    """Progress of one input as progress of all."""
+
+    def report(event: ProgressEvent) -> None:
+        progress(ProgressEvent(event.phase, before + event.done, total, event.unit))
+
+    return report

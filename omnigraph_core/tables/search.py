@@ -1,0 +1,108 @@
+"""Searching texts and vectors of one table with Lance, and texts that are in no table.
+
+An index must never change an answer. So fragments that a full-text index does not
+cover are not left to Lance, whose search without an index neither stems nor folds;
+their texts are put into a dataset in memory and indexed there, in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.indexes import FULL_TEXT_OPTIONS, IndexKind, IndexSpec, list_indexes
+from omnigraph_core.tables.refs import TableRef
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+# A partition of about the square root of the rows each; so many of them are looked into.
+_PROBED_PARTITIONS = 64
+
+_TEXT = "text"
+
+
+def text_coverage(table: Table, column: str) -> tuple[frozenset[int], list[int]]:
+    """The fragments that the full-text index of a column covers, and those it does not."""
+    built = list_indexes(table).get(IndexSpec(column, IndexKind.FULL_TEXT).name)
+    fragments = list(table.fragment_rows())
+    covered = built.covered.intersection(fragments) if built else frozenset()
+    return covered, [each for each in fragments if each not in covered]
+
+
+def has_vector_index(table: Table, column: str) -> bool:
+    return IndexSpec(column, IndexKind.VECTOR).name in list_indexes(table)
+
+
+def search_indexed(
+    table: Table, column: str, text: str, where: str | None, covered: frozenset[int]
+) -> pa.Array:
+    """The ids of rows in covered fragments that have any of the words, among those that pass a filter.
+
+    A row that was changed since keeps its row id, under which the index still has the
+    old text; where the row lies now tells.
+    """
+    import numpy as np
+    from lance.query import MatchQuery
+
+    with lance_failures(table.ref, "searching"):
+        found = table.lance.scanner(
+            columns=["id", "_score"],
+            full_text_query=MatchQuery(text, column),
+            filter=where,
+            prefilter=True,
+            fast_search=True,
+            with_row_address=True,
+        ).to_table()
+    fragments = found.column("_rowaddr").to_numpy() >> np.uint64(32)
+    current = np.isin(fragments, np.fromiter(covered, np.uint64, len(covered)))
+    return found.filter(current).column("id").combine_chunks()
+
+
+def search_texts(
+    texts: pa.Array, text: str, ref: TableRef
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Which of the texts have any of the words, ascending, and how relevant each is among these texts."""
+    import lance
+    import numpy as np
+    import pyarrow as pa
+    from lance.query import MatchQuery
+
+    if len(texts) == texts.null_count:
+        return np.zeros(0, np.int64), np.zeros(0, np.float64)
+    with lance_failures(ref, "searching texts of"):
+        rows = pa.table({_TEXT: texts})
+        dataset = lance.write_dataset(
+            rows, "memory://", data_storage_version="2.2", max_rows_per_file=len(texts)
+        )
+        dataset.create_scalar_index(_TEXT, "INVERTED", **FULL_TEXT_OPTIONS)
+        found = dataset.scanner(
+            columns=["_score"], full_text_query=MatchQuery(text, _TEXT), with_row_address=True
+        ).to_table()
+    places = found.column("_rowaddr").to_numpy().astype(np.int64)
+    order = np.argsort(places)
+    return places[order], found.column("_score").to_numpy().astype(np.float64)[order]
+
+
+def nearest_ids(
+    table: Table, column: str, vector: Sequence[float], count: int, where: str | None
+) -> pa.Array:
+    """The ids of about the nearest vectors among the rows that pass a filter, by its index."""
+    import numpy as np
+
+    query: dict[str, Any] = {
+        "column": column,
+        "q": np.asarray(vector, np.float32),
+        "k": count,
+        "metric": "l2",
+        "nprobes": _PROBED_PARTITIONS,
+    }
+    with lance_failures(table.ref, "searching"):
+        found = table.lance.scanner(
+            columns=["id", "_distance"], nearest=query, filter=where, prefilter=True
+        ).to_table()
+    return found.column("id").combine_chunks()
