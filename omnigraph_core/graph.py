@@ -29,8 +29,9 @@ from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.load.inputs import Format, resolve_inputs
-from omnigraph_core.load.run import Load, Loaded
+from omnigraph_core.load.inputs import resolve_inputs
+from omnigraph_core.load.rejects import RejectsFile
+from omnigraph_core.load.run import Load, Loaded, Rejecting
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -49,6 +50,7 @@ from omnigraph_core.query import (
 from omnigraph_core.read.execute import Reading
 from omnigraph_core.read.result import QueryResult
 from omnigraph_core.schema import Schema, compile_schema
+from omnigraph_core.schema.files import Format
 from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, LockHolder, open_storage, parse_location
@@ -230,6 +232,8 @@ class Graph:
         type_name: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        rejects: str | None = None,
+        max_rejects: int | None = None,
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> Loaded:
@@ -239,13 +243,15 @@ class Graph:
         name tells whose rows it has.
 
         `source` is a ref: a branch that does not exist yet starts there, and is not made
-        unless the load succeeds.
+        unless the load succeeds. With `rejects`, bad records are written to that file and
+        the others loaded, unless there are more than `max_rejects` of them.
         """
         catalog = self.catalog()
         actor = actor or self.settings.default_actor
         intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
         limit = self.settings.memory_limit_bytes
-        with closing(Load(self.door, catalog.schema, mode, intent, limit, progress)) as load:
+        rejecting = None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects)
+        with closing(Load(self.door, catalog.schema, mode, intent, limit, progress, rejecting)) as load:
             start = self._start_of(branch, source)
             load.read(resolve_inputs(paths, catalog.schema, format_, type_name))
             if start is None and not dry_run:

@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
         one_target(branch, snapshot)
         data_format(format_)
         from omnigraph_core.graph import OpenMode
-        from omnigraph_core.load.inputs import Format
+        from omnigraph_core.schema.files import Format
 
         chosen = Format(format_ or "jsonl")
         graph = run.open(OpenMode.READ_ONLY)

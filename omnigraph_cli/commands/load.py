@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.options import BranchOption, DataFormatOption, complete_branch, data_format
 from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command, echo_target
-from omnigraph_core.errors import UsageError
+from omnigraph_core.errors import ErrorKind, UsageError
 
 if TYPE_CHECKING:
     from omnigraph_core.load.run import Loaded
@@ -73,6 +74,18 @@ def register(app: typer.Typer) -> None:
                 help="Whose rows a CSV or Parquet file has, if it is not named after its type.",
             ),
         ] = None,
+        rejects: Annotated[
+            str | None,
+            typer.Option(
+                "--rejects",
+                metavar="FILE",
+                help="Write bad records there, with the reason, and load the others (exit code 7).",
+            ),
+        ] = None,
+        max_rejects: Annotated[
+            int | None,
+            typer.Option("--max-rejects", metavar="N", help="Give up beyond N bad records (exit code 9)."),
+        ] = None,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Read and check everything, but write nothing.")
         ] = False,
@@ -89,11 +102,13 @@ def register(app: typer.Typer) -> None:
         data_format(format_)
         if data.count("-") > 1:
             raise UsageError("--data - was given twice", hint="standard input can be read once")
+        if max_rejects is not None and (rejects is None or max_rejects < 0):
+            raise UsageError("--max-rejects: needs --rejects FILE, and a number that is not negative")
         if "-" in data and sys.stdin is None:
             raise UsageError("standard input is closed")
         from omnigraph_core.graph import OpenMode
         from omnigraph_core.load.assemble import LoadMode
-        from omnigraph_core.load.inputs import Format
+        from omnigraph_core.schema.files import Format
 
         started = time.monotonic()
         graph = run.open(OpenMode.READ_WRITE)
@@ -109,6 +124,8 @@ def register(app: typer.Typer) -> None:
                 type_name=type_name,
                 actor=run.actor,
                 message=run.message,
+                rejects=rejects,
+                max_rejects=max_rejects,
                 dry_run=dry_run,
                 progress=progress,
             )
@@ -121,6 +138,9 @@ def register(app: typer.Typer) -> None:
         run.output.result(content, _summary(loaded, target, dry_run=dry_run))
         for remark in _remarks(loaded, time.monotonic() - started, dry_run=dry_run):
             run.output.remark(remark)
+        if loaded.rejected:
+            run.output.remark(f"{loaded.rejected} records were rejected: {rejects}")
+            raise typer.Exit(BY_KIND[ErrorKind.BAD_DATA])
 
 
 def _content(loaded: Loaded, source: str | None) -> dict[str, object]:
@@ -138,6 +158,7 @@ def _content(loaded: Loaded, source: str | None) -> dict[str, object]:
         "edge_types_loaded": len(edges),
         "total_entities": loaded.total,
         "unmatchable": loaded.unmatchable,
+        "rejected": loaded.rejected,
         "commit": loaded.commit_id,
     }
 

@@ -89,6 +89,9 @@ def _compare(change: TableChange, edge: EdgeType, counts: pa.Table, violations: 
     if edge.cardinality.maximum is not None:
         bad = pc.or_(bad, pc.greater(edges, edge.cardinality.maximum))
     wrong = counts.filter(bad).sort_by(SRC_COLUMN)
+    if violations.wanted is None and change.verb is not Verb.DELETE:
+        _report_each(change, edge, wrong, violations)
+        return
     shown = wrong if violations.wanted is None else wrong.slice(0, violations.wanted)
     sources = change.rows.column(SRC_COLUMN) if change.verb is not Verb.DELETE else None
     for row in shown.to_pylist():
@@ -96,6 +99,25 @@ def _compare(change: TableChange, edge: EdgeType, counts: pa.Table, violations: 
         source, line = change.origin.place(at) if change.origin and at >= 0 else (None, None)
         violations.add(Violation(_words(edge, row[SRC_COLUMN], row["edges"]), source, line, edge.name))
     violations.count_more(wrong.num_rows - shown.num_rows)
+
+
+def _report_each(change: TableChange, edge: EdgeType, wrong: pa.Table, violations: Violations) -> None:
+    """One violation for each edge of a wrong source, so that every one of them can be set aside."""
+    import pyarrow.compute as pc
+
+    sources = change.rows.column(SRC_COLUMN).combine_chunks()
+    edges = dict(zip(wrong.column(SRC_COLUMN).to_pylist(), wrong.column("edges").to_pylist(), strict=True))
+    rows = pc.indices_nonzero(pc.is_in(sources, value_set=wrong.column(SRC_COLUMN).combine_chunks()))
+    blamed = set(sources.take(rows).to_pylist())
+
+    def describe(row: int) -> str:
+        source = sources[row].as_py()
+        return _words(edge, source, edges[source])
+
+    change.report(violations, rows, None, describe)
+    for source, count in edges.items():
+        if source not in blamed:
+            violations.add(Violation(_words(edge, source, count), type_name=edge.name))
 
 
 def _words(edge: EdgeType, source: str, edges: int) -> str:

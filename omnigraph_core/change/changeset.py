@@ -38,13 +38,17 @@ class Origin:
     sources: tuple[str, ...]
     source: pa.Array
     lines: pa.Array
+    positions: pa.Array | None = None
+    """Where each row is among all that were read, for whoever may have to set it aside."""
 
     @classmethod
-    def of(cls, source: str, lines: pa.Array) -> Origin:
-        """Rows that all come from one source."""
+    def of(cls, source: str, lines: pa.Array, start: int | None = None) -> Origin:
+        """Rows that all come from one source; `start` is the position of the first."""
+        import numpy as np
         import pyarrow as pa
 
-        return cls((source,), pa.repeat(pa.scalar(0, pa.int32()), len(lines)), lines)
+        positions = None if start is None else pa.array(np.arange(start, start + len(lines)))
+        return cls((source,), pa.repeat(pa.scalar(0, pa.int32()), len(lines)), lines, positions)
 
     @classmethod
     def joined(cls, parts: Sequence[Origin]) -> Origin:
@@ -56,10 +60,13 @@ class Origin:
         for part in parts:
             places = pa.array([sources.index(name) for name in part.sources], pa.int32())
             numbers.append(places.take(part.source))
-        return cls(sources, pa.concat_arrays(numbers), pa.concat_arrays([part.lines for part in parts]))
+        lines = pa.concat_arrays([part.lines for part in parts])
+        places = [part.positions for part in parts if part.positions is not None]
+        return cls(sources, pa.concat_arrays(numbers), lines, pa.concat_arrays(places) if places else None)
 
     def filter(self, mask: pa.Array) -> Origin:
-        return Origin(self.sources, self.source.filter(mask), self.lines.filter(mask))
+        positions = None if self.positions is None else self.positions.filter(mask)
+        return Origin(self.sources, self.source.filter(mask), self.lines.filter(mask), positions)
 
     def place(self, row: int) -> tuple[str, int]:
         return self.sources[self.source[row].as_py()], self.lines[row].as_py()
@@ -99,7 +106,10 @@ class TableChange:
         wanted = len(rows) if violations.wanted is None else min(violations.wanted, len(rows))
         for row in rows[:wanted].to_pylist():
             source, line = self.origin.place(row) if self.origin else (None, None)
-            violations.add(Violation(describe(row), source, line, self.entity.name, prop))
+            known = None
+            if self.origin is not None and self.origin.positions is not None:
+                known = (self.key, self.origin.positions[row].as_py())
+            violations.add(Violation(describe(row), source, line, self.entity.name, prop, row=known))
         violations.count_more(len(rows) - wanted)
 
 

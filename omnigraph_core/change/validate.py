@@ -54,15 +54,26 @@ def check_against(changes: ChangeSet, committed: Committed, violations: Violatio
     """Raise unless the graph would still be whole; `violations` of earlier rules come first."""
     violations.raise_if_any()
     conflicts = Violations()
+    key_conflict = find_violations(changes, committed, violations, conflicts)
+    violations.raise_if_any()
+    if conflicts.total:
+        raise RecordsConflict(conflicts.first, conflicts.total, key_conflict)
+
+
+def find_violations(
+    changes: ChangeSet, committed: Committed, violations: Violations, conflicts: Violations
+) -> tuple[str, str] | None:
+    """Everything the graph has against the change; `conflicts` are collisions with committed rows.
+
+    Returns table key and id of an insert that found its id taken.
+    """
     key_conflict = None
     for change in changes:
         key_conflict = _check_new_ids(change, committed, conflicts) or key_conflict
         check_unique_committed(change, committed, conflicts)
     check_references(changes, committed, violations)
     check_cardinality(changes, committed, violations)
-    violations.raise_if_any()
-    if conflicts.total:
-        raise RecordsConflict(conflicts.first, conflicts.total, key_conflict)
+    return key_conflict
 
 
 def _check_new_ids(

@@ -24,6 +24,8 @@ class Violation:
     type_name: str | None = None
     property: str | None = None
     record: bytes | None = None
+    row: tuple[str, int] | None = None
+    """Table key and position of the row among all that were read; known only to whoever rejects."""
 
     def __str__(self) -> str:
         """`file:line: Type.property: what is wrong`, without the parts nobody knows."""

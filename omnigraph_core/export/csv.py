@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.export.jsonl import NotJson, blob_text, joined_bytes, json_texts
 from omnigraph_core.export.rows import ordered_rows
-from omnigraph_core.load.columns import file_columns
 from omnigraph_core.schema import EntityType, PropertyType, Scalar
+from omnigraph_core.schema.files import file_columns
 from omnigraph_core.tables.dataset import Table
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph_core.export.rows import ordered_rows
-from omnigraph_core.load.columns import file_columns
 from omnigraph_core.schema import EntityType, PropertyType, Scalar
+from omnigraph_core.schema.files import file_columns
 from omnigraph_core.tables.dataset import Table
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from omnigraph_core.export.csv import csv_blocks
 from omnigraph_core.export.files import export_paths, whole_files
 from omnigraph_core.export.jsonl import jsonl_blocks
 from omnigraph_core.export.parquet import write_parquet
-from omnigraph_core.load.inputs import Format
 from omnigraph_core.schema import EntityType
+from omnigraph_core.schema.files import Format
 from omnigraph_core.tables.dataset import Table
 
 

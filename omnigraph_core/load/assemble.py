@@ -59,16 +59,19 @@ def match(rows: pa.Table, entity: EntityType, committed: Callable[[], Table]) ->
     return Matched(ids, pc.sum(pc.invert(identified)).as_py() or 0)
 
 
-def last_of_each(ids: pa.Array) -> pa.Array | None:
-    """Which records stay when of equal ids the last one counts; None for all of them."""
+def last_of_each(ids: pa.Array, among: pa.Array | None) -> pa.Array | None:
+    """Which of the records `among` all stay when of equal ids the last counts; None for all."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not len(repeats(ids)):
-        return None
-    codes = pc.dictionary_encode(ids).indices.to_numpy()
+    chosen = ids if among is None else ids.filter(among)
+    if not len(repeats(chosen)):
+        return among
+    codes = pc.dictionary_encode(chosen).indices.to_numpy()
     _, from_end = np.unique(codes[::-1], return_index=True)
-    stays = np.zeros(len(codes), np.bool_)
-    stays[len(codes) - 1 - from_end] = True
+    last = len(codes) - 1 - from_end
+    places = np.arange(len(ids)) if among is None else np.flatnonzero(among.to_numpy(zero_copy_only=False))
+    stays = np.zeros(len(ids), np.bool_)
+    stays[places[last]] = True
     return pa.array(stays)

@@ -1,9 +1,4 @@
-"""The columns of a file of one type: what they are called, which it may and must have.
-
-A file has the properties under their names, an optional `id`, and for edges the ends as
-`from` and `to`. Properties may be called `from` or `to` too; then the ends are `src` and
-`dst`, which no property can be called.
-"""
+"""The columns of a file of one type: which it may have, and which it must have."""
 
 from __future__ import annotations
 
@@ -12,25 +7,8 @@ from collections.abc import Sequence
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.load.exact import RESERVED, near_miss
-from omnigraph_core.schema import EdgeType, EntityType
-from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
-
-_FROM, _TO = "from", "to"
-
-
-def file_columns(entity: EntityType) -> dict[str, str]:
-    """The column of the table for each column a file may have, in the order of the table."""
-    properties = {prop.name: prop.name for prop in entity.properties}
-    return {ID_COLUMN: ID_COLUMN, **end_columns(entity), **properties}
-
-
-def end_columns(entity: EntityType) -> dict[str, str]:
-    """The columns of a file with the ends of an edge, and where they go; none for a node."""
-    if not isinstance(entity, EdgeType):
-        return {}
-    if entity.find_property(_FROM) or entity.find_property(_TO):
-        return {SRC_COLUMN: SRC_COLUMN, DST_COLUMN: DST_COLUMN}
-    return {_FROM: SRC_COLUMN, _TO: DST_COLUMN}
+from omnigraph_core.schema import EntityType
+from omnigraph_core.schema.files import end_columns, file_columns
 
 
 def check_columns(names: Sequence[str], entity: EntityType, source: str, line: int | None) -> None:

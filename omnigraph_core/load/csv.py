@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core.change.coerce import CoercionError
 from omnigraph_core.change.violations import InvalidRecords, Violation, Violations
-from omnigraph_core.load.columns import check_columns, end_columns, file_columns
+from omnigraph_core.load.columns import check_columns
 from omnigraph_core.load.exact import Collected, Record, finish_identity
 from omnigraph_core.load.fast import Unfit, identified
 from omnigraph_core.load.lines import Lines
@@ -26,6 +26,7 @@ from omnigraph_core.load.source import Source
 from omnigraph_core.load.texts import convert_texts, read_text
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.schema import EntityType
+from omnigraph_core.schema.files import end_columns, file_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

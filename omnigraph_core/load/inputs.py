@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from omnigraph_core.change.violations import Violations
@@ -27,15 +26,7 @@ from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.source import STDIN, Source
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.schema import EntityType, Schema, UnknownTypeError
-
-
-class Format(StrEnum):
-    """How records are written in a file; the text is the option's."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
-
+from omnigraph_core.schema.files import Format
 
 _SUFFIXES = {
     ".jsonl": Format.JSONL,

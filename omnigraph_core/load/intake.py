@@ -5,7 +5,7 @@ Rows keep the order in which they were read; a row is known by its position in i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,8 +50,12 @@ class Identified:
 class Intake:
     """All records of one type of a load."""
 
-    def __init__(self, entity: EntityType, mode: LoadMode, budget: MemoryBudget) -> None:
+    def __init__(
+        self, entity: EntityType, mode: LoadMode, budget: MemoryBudget, *, rejecting: bool = False
+    ) -> None:
         self.entity = entity
+        self._rejecting = rejecting
+        self._rejected: set[int] = set()
         self._mode = mode
         self._spool = Spool(budget)
         self._keys: list[pa.Table] = []
@@ -65,16 +69,19 @@ class Intake:
 
     def add(self, piece: TypedRows, violations: Violations) -> None:
         """Take in rows; values are checked at once, the rest when all are in."""
-        origin = Origin.of(piece.source, piece.lines)
+        origin = Origin.of(piece.source, piece.lines, self.rows if self._rejecting else None)
         check_values(TableChange(self.entity, VERBS[self._mode], piece.rows, origin), violations)
         self._keys.append(piece.rows.select(self._key_names))
         self._origins.append(origin)
-        if not violations.total:
+        if self._rejecting or not violations.total:
             self._spool.add(piece.rows)
 
     def check(self, violations: Violations) -> None:
         """Rules that the records break among themselves."""
         keys, origin = self._all_keys(), self._origin()
+        taken = self._taken()
+        if taken is not None:
+            keys, origin = keys.filter(taken), origin.filter(taken)
         check_unique_inside(self.entity, keys, origin, violations)
         if self._mode is not LoadMode.MERGE and not is_keyed(self.entity):
             _check_ids_once(TableChange(self.entity, Verb.INSERT, keys, origin), origin, violations)
@@ -90,21 +97,74 @@ class Intake:
         keys, origin = self._all_keys(), self._origin()
         ids, unmatchable = keys.column(ID_COLUMN).combine_chunks(), 0
         fresh = ids.null_count == len(ids) and not is_keyed(self.entity)
-        verb, stays = VERBS[self._mode], None
+        verb = VERBS[self._mode]
         if self._mode is LoadMode.MERGE and not is_keyed(self.entity):
             matched = match(keys, self.entity, lambda: committed.table(self.entity.table_key))
             fresh = fresh and matched.ids.null_count == len(ids)
-            _check_met_once(self.entity, keys, matched.ids, origin, violations)
+            self._check_met_once(keys, matched.ids, origin, violations)
             ids, unmatchable = matched.ids, matched.unmatchable
         ids = self._completed(ids)
-        if self._mode is LoadMode.MERGE and not is_keyed(self.entity):
-            stays = None if fresh else last_of_each(ids)
-            verb = Verb.INSERT if fresh else verb
+        stays = self._taken()
+        if self._mode is LoadMode.MERGE and not is_keyed(self.entity) and not fresh:
+            stays = last_of_each(ids, stays)
+        if fresh and self._mode is LoadMode.MERGE:
+            verb = Verb.INSERT
         rows = keys.set_column(0, pa.field(ID_COLUMN, pa.utf8(), nullable=False), ids)
         if stays is not None:
             rows, origin = rows.filter(stays), origin.filter(stays)
         change = TableChange(self.entity, verb, rows, origin, fresh=fresh)
         return Identified(change, ids, stays, unmatchable)
+
+    def reject(self, positions: Iterable[int]) -> None:
+        """Leave rows out from now on."""
+        self._rejected.update(positions)
+
+    def restart(self, kept: frozenset[int]) -> None:
+        """Forget which rows were left out, but for these."""
+        self._rejected = set(kept)
+
+    @property
+    def is_all_rejected(self) -> bool:
+        """Nothing is left of what came: the type is treated as if it had not been in the input."""
+        return 0 < self.rows == len(self._rejected)
+
+    @property
+    def rejected(self) -> frozenset[int]:
+        return frozenset(self._rejected)
+
+    def rejected_rows(self) -> Iterator[tuple[Origin, pa.Table]]:
+        """The rows left out, with their origin, as far as they were taken in."""
+        import pyarrow as pa
+
+        origin, start = self._origin(), 0
+        for rows in self._spool.batches(ROWS_PER_FRAGMENT):
+            inside = sorted(each - start for each in self._rejected if start <= each < start + rows.num_rows)
+            chosen = pa.array(inside, pa.int64())
+            if inside:
+                where = Origin(
+                    origin.sources,
+                    origin.source.slice(start, rows.num_rows).take(chosen),
+                    origin.lines.slice(start, rows.num_rows).take(chosen),
+                )
+                yield where, rows.take(chosen)
+            start += rows.num_rows
+
+    def _check_met_once(self, keys: pa.Table, ids: pa.Array, origin: Origin, violations: Violations) -> None:
+        taken = self._taken()
+        if taken is not None:
+            keys, ids, origin = keys.filter(taken), ids.filter(taken), origin.filter(taken)
+        _check_met_once(self.entity, keys, ids, origin, violations)
+
+    def _taken(self) -> pa.Array | None:
+        """Which rows are not rejected; None for all."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._rejected:
+            return None
+        taken = np.ones(self.rows, np.bool_)
+        taken[list(self._rejected)] = False
+        return pa.array(taken)
 
     def content(self, identified: Identified) -> Iterator[pa.Table]:
         """The whole rows, with their ids, a fragment's worth at a time."""

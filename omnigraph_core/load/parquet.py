@@ -18,7 +18,7 @@ from omnigraph_core.change.coerce import BLOB_PREFIX, clipped
 from omnigraph_core.change.identity import key_ids
 from omnigraph_core.change.violations import InvalidRecords, Violation, Violations
 from omnigraph_core.errors import StorageError
-from omnigraph_core.load.columns import check_columns, file_columns
+from omnigraph_core.load.columns import check_columns
 from omnigraph_core.load.compressed import DamagedInput
 from omnigraph_core.load.pieces import in_order
 from omnigraph_core.load.records import TypedRows, no_rows
@@ -26,6 +26,7 @@ from omnigraph_core.load.source import input_size, open_input
 from omnigraph_core.load.widen import Fault, fits, widen
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.schema import EntityType, NodeType, PropertyType, Scalar
+from omnigraph_core.schema.files import file_columns
 from omnigraph_core.schema.model import ID_COLUMN
 
 if TYPE_CHECKING:

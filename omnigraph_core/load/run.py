@@ -9,13 +9,14 @@ from functools import partial
 from omnigraph_core.change.changeset import ChangeSet, TableChange
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.plan import Intent, plan_changes
-from omnigraph_core.change.validate import check_against
+from omnigraph_core.change.validate import check_against, find_violations
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.load.inputs import Input, read_inputs
 from omnigraph_core.load.intake import Identified, Intake
+from omnigraph_core.load.rejects import Rejects, RejectsFile, record_lines
 from omnigraph_core.load.spool import MemoryBudget
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -41,6 +42,7 @@ class Loaded:
     unmatchable: int
     """Records merged as new because nothing could tell whether they were there already."""
     commit_id: str | None
+    rejected: int = 0
     warnings: tuple[str, ...] = ()
     branch_created: bool = False
 
@@ -54,6 +56,14 @@ class Loaded:
         return not self.total and not (self.mode is LoadMode.OVERWRITE and self.counts)
 
 
+@dataclass(frozen=True, slots=True)
+class Rejecting:
+    """Bad records go to a file, and the good ones are loaded; up to `limit` of them."""
+
+    file: RejectsFile
+    limit: int | None = None
+
+
 class Load:
     """One load: its inputs once read, then planned as often as it takes."""
 
@@ -65,6 +75,7 @@ class Load:
         intent: Intent,
         memory_limit_bytes: int,
         progress: Progress = silent,
+        rejecting: Rejecting | None = None,
     ) -> None:
         self._door = door
         self._schema = schema
@@ -74,34 +85,73 @@ class Load:
         self._budget = MemoryBudget(memory_limit_bytes // _SPOOL_SHARE)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
+        self._rejecting = rejecting
+        # Rejected for what they say by themselves; and those together with what the graph says.
+        self._bad = Rejects(rejecting.limit if rejecting else None)
+        self._rejects = self._bad
+        self._bad_rows: dict[str, frozenset[int]] = {}
 
     def read(self, given: Sequence[Input]) -> None:
         """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
-        violations = Violations()
+        violations = self._collector()
         for piece in read_inputs(given, self._schema, violations, self._progress):
             intake = self._intakes.get(piece.entity.table_key)
             if intake is None:
-                intake = Intake(piece.entity, self._mode, self._budget)
+                rejecting = self._rejecting is not None
+                intake = Intake(piece.entity, self._mode, self._budget, rejecting=rejecting)
                 self._intakes[piece.entity.table_key] = intake
             intake.add(piece, violations)
-        violations.raise_if_any()
+        violations = self._settled(violations, self._bad)
         self._step("check")
         for _, intake in sorted(self._intakes.items()):
             intake.check(violations)
-        violations.raise_if_any()
+        self._settled(violations, self._bad)
+        self._bad_rows = {key: intake.rejected for key, intake in self._intakes.items()}
         inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
         self._intent = replace(self._intent, inputs=inputs)
 
     def check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
-        """Check the records against one state of the graph; raises if they do not fit it."""
+        """Check the records against one state of the graph; raises if they do not fit it.
+
+        Records that are to be rejected are, until what is left fits: a rejected node takes
+        its edges along.
+        """
         self._step("check")
         committed = Committed(self._door.tables, base)
-        violations = Violations()
-        identified = {key: intake.identify(committed, violations) for key, intake in self._intakes.items()}
-        changes = ChangeSet(self._schema, {key: each.change for key, each in identified.items()})
-        check_against(changes, committed, violations)
-        self._identified = identified
-        return changes, committed
+        self._rejects = self._bad.copy()
+        for key, intake in self._intakes.items():
+            intake.restart(self._bad_rows.get(key, frozenset()))
+        while True:
+            violations = self._collector()
+            identified = {
+                key: intake.identify(committed, violations)
+                for key, intake in self._intakes.items()
+                if not intake.is_all_rejected
+            }
+            changes = ChangeSet(self._schema, {key: each.change for key, each in identified.items()})
+            if self._rejecting is None:
+                check_against(changes, committed, violations)
+            else:
+                find_violations(changes, committed, violations, violations)
+            self._identified = identified
+            if not violations.total:
+                return changes, committed
+            self._settled(violations, self._rejects)
+
+    def _collector(self) -> Violations:
+        return Violations() if self._rejecting is None else Violations(keep=None)
+
+    def _settled(self, violations: Violations, rejects: Rejects) -> Violations:
+        """Raise for what is wrong, or reject it; returns a new collector."""
+        if self._rejecting is None:
+            violations.raise_if_any()
+            return violations
+        rejects.add(violations.first)
+        for violation in violations.first:
+            if violation.row is not None:
+                key, position = violation.row
+                self._intakes[key].reject([position])
+        return self._collector()
 
     def publish(self, branch: str) -> Loaded:
         """Check, stage and publish; nothing when no record was read.
@@ -110,16 +160,20 @@ class Load:
         written of them is used again where it still says the same.
         """
         if not self._intakes:
+            self._write_rejects()
+            self._keep_rejects()
             return self.outcome()
         stager = Stager(self._door.storage, branch, self._intent.actor, self._progress)
         rows = sum(intake.rows for intake in self._intakes.values())
         with stager.recorded(self._door.base(branch), rows):
             published = self._door.write(branch, partial(self._plan, stager))
+        self._keep_rejects()
         warnings = published.warnings + self._index(branch, published)
         return self.outcome(published.commit_id, warnings)
 
     def _plan(self, stager: Stager, base: Snapshot) -> WritePlan | None:
         changes, committed = self.check(base)
+        self._write_rejects()
         if changes.is_empty:
             return None
         self._step("write")
@@ -149,10 +203,24 @@ class Load:
         found = sorted(self._identified.items())
         counts = {key: identified.change.rows.num_rows for key, identified in found}
         unmatchable = sum(identified.unmatchable for _, identified in found)
-        return Loaded(self._mode, counts, unmatchable, commit_id, warnings)
+        return Loaded(self._mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
+
+    def _write_rejects(self) -> None:
+        """Before anything moves: a file of rejects that cannot be written fails the load."""
+        if self._rejecting is not None:
+            for intake in self._intakes.values():
+                for origin, rows in intake.rejected_rows():
+                    self._rejects.describe(origin, record_lines(rows, intake.entity))
+            self._rejecting.file.write(self._rejects)
+
+    def _keep_rejects(self) -> None:
+        if self._rejecting is not None:
+            self._rejecting.file.keep()
 
     def close(self) -> None:
         """Give back memory and disk."""
+        if self._rejecting is not None:
+            self._rejecting.file.forget()
         for intake in self._intakes.values():
             intake.close()
 

@@ -266,7 +266,10 @@ def test_edits_beyond_reason_are_refused(states: dict[str, Graph]) -> None:
         slugs(states["none"], 'match { $d: Doc fuzzy($d.body, "x", 99) } return { $d.slug as s }')
 
 
-TEXT_QUERY = 'query q() { match { $d: Doc } return { $d.slug as s } order { nearest($d.embedding, "some text") } limit 3 }'
+TEXT_QUERY = (
+    "query q() { match { $d: Doc } return { $d.slug as s } "
+    'order { nearest($d.embedding, "some text") } limit 3 }'
+)
 
 
 def test_a_text_needs_an_embedder(states: dict[str, Graph]) -> None:
@@ -351,7 +354,7 @@ def test_a_recorded_model_must_be_the_embedders(tmp_path: Path) -> None:
     graph = Graph.init(str(tmp_path / "g"), schema, settings)
     graph.change('query q() { insert D { k: "a", t: "x", v: [0, 1] } }')
     source = 'query q() { match { $d: D } return { $d.k } order { nearest($d.v, "x") } limit 1 }'
-    with pytest.raises(RefusedError, match="big-one.*mock"):
+    with pytest.raises(RefusedError, match=r"big-one.*mock"):
         graph.query(source)
     named = replace(settings, embed=EmbedSettings(provider="mock", model="big-one"))
     assert Graph.open(str(tmp_path / "g"), named).query(source).row_count == 1

@@ -1,0 +1,1 @@
+"""Executing reads: one checked query against one immutable snapshot, answered as Arrow."""

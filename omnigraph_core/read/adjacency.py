@@ -1,0 +1,83 @@
+"""Which nodes are next to which: neighbours of many nodes at once, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph_core.read.arrays import ranges
+
+if TYPE_CHECKING:
+    from omnigraph_core.read.arrays import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """For each of some sources, what it leads to: `targets[starts[i]:starts[i + 1]]` for source i.
+
+    `edges`, if the edges matter, are the codes of the edges that lead there; then a
+    target may occur several times. Without them it occurs once.
+    """
+
+    starts: IntArray
+    targets: IntArray
+    edges: IntArray | None = None
+
+    def counts(self, positions: IntArray) -> IntArray:
+        """How many targets the sources at these positions have."""
+        found: IntArray = self.starts[positions + 1] - self.starts[positions]
+        return found
+
+    def spread(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """Every target of every source at these positions (which may repeat).
+
+        Answers which of the positions it belongs to, and where in `targets` it is.
+        """
+        import numpy as np
+
+        counts = self.counts(positions)
+        rows = np.repeat(np.arange(len(positions), dtype=np.int64), counts)
+        return rows, ranges(self.starts[positions], counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """The edges around some nodes, ordered by node: the fan of the node `nodes[i]` is the i-th.
+
+    `nodes` is ascending; None stands for all codes from 0 on.
+    """
+
+    nodes: IntArray | None
+    fan: Fan
+
+    def positions(self, codes: IntArray) -> IntArray:
+        """Where the fans of these nodes are; all of them must be covered."""
+        import numpy as np
+
+        return codes if self.nodes is None else np.searchsorted(self.nodes, codes).astype(np.int64)
+
+    def spread(self, codes: IntArray) -> tuple[IntArray, IntArray]:
+        return self.fan.spread(self.positions(codes))
+
+
+def adjacency_of_pairs(sources: IntArray, targets: IntArray, edges: IntArray | None, size: int) -> Adjacency:
+    """An adjacency that covers the codes below `size`. Parallel edges count once unless `edges` matter."""
+    import numpy as np
+
+    keys = (sources << 32) | targets
+    if edges is None:
+        keys = np.sort(keys)
+        if len(keys):
+            keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    else:
+        order = np.argsort(keys, kind="stable")
+        keys, edges = keys[order], edges[order]
+    counts = np.bincount(keys >> 32, minlength=size)
+    starts = np.zeros(size + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return Adjacency(None, Fan(starts, keys & 0xFFFFFFFF, edges))
+
+
+def compact(sources: IntArray, targets: IntArray, edges: IntArray | None, nodes: IntArray) -> Adjacency:
+    """An adjacency that covers a few nodes: `sources` are positions in `nodes`, which is ascending."""
+    return Adjacency(nodes, adjacency_of_pairs(sources, targets, edges, len(nodes)).fan)

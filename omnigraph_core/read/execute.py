@@ -1,0 +1,132 @@
+"""One read from beginning to end: plan, match, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.query.checked import (
+    Aggregate,
+    CheckedRead,
+    ColumnKey,
+    Comparison,
+    Operand,
+    PropertyUse,
+    Returned,
+    all_clauses,
+)
+from omnigraph_core.query.params import BoundParams
+from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.conditions import Run, variables_of
+from omnigraph_core.read.match import Matcher
+from omnigraph_core.read.plan import MatchPlan
+from omnigraph_core.read.planner import Planner
+from omnigraph_core.read.project import Projector
+from omnigraph_core.read.result import QueryResult, Target
+from omnigraph_core.read.session import Session
+from omnigraph_core.schema import PropertyType, Scalar, Schema
+from omnigraph_core.settings import Settings
+from omnigraph_core.tables.dataset import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Up to so many rows, what is returned of them is looked up at the end rather than read for all.
+_LATE_ROWS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where reads are run: one snapshot with its schema."""
+
+    tables: Tables
+    snapshot: Snapshot
+    schema: Schema
+    settings: Settings
+
+    def run(
+        self,
+        read: CheckedRead,
+        params: BoundParams,
+        *,
+        is_ref: bool = False,
+        timeout_s: float | None = None,
+        explain_only: bool = False,
+    ) -> QueryResult:
+        """The answer; `now()` is the moment this was called."""
+        now = datetime.now(timezone.utc)
+        budget = Budget(timeout_s, self.settings.memory_limit_bytes)
+        session = Session(self.tables, self.snapshot, self.schema, Run(params, now), budget, self.settings)
+        prepared = PreparedRead(session, read)
+        rows = empty_answer(read) if explain_only else prepared.execute()
+        commit_id = self.snapshot.head.commit_id if self.snapshot.head else None
+        target = Target(None, commit_id) if is_ref else Target(self.snapshot.branch)
+        plan = prepared.explain()
+        return QueryResult(read.name, target, commit_id, rows, plan, tuple(session.statistics.steps))
+
+
+class PreparedRead:
+    """A checked read, bound to parameters and to one snapshot, planned and ready to run."""
+
+    def __init__(self, session: Session, read: CheckedRead) -> None:
+        self._read = read
+        self._session = session
+        planner = Planner(session.schema, session.run, session.row_count, _carried(read))
+        self.plan: MatchPlan = planner.plan(read.clauses, {})
+
+    def explain(self) -> tuple[str, ...]:
+        """The steps as text, in the order they are done."""
+        read = self._read
+        lines = list(self.plan.lines())
+        if read.grouped:
+            lines.append("group and aggregate")
+        if read.ranking is not None:
+            lines.append("rank by search")
+        elif read.order:
+            lines.append("order")
+        if read.limit is not None:
+            lines.append(f"limit {read.limit}")
+        lines.append(f"return {', '.join(column.name for column in read.columns)}")
+        return tuple(lines)
+
+    def execute(self) -> pa.Table:
+        matcher = Matcher(self._session)
+        rows = matcher.match(self.plan)
+        return Projector(self._session, matcher, self._read, self.plan).answer(rows)
+
+
+def empty_answer(read: CheckedRead) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({column.name: pa.array([], pa.null()) for column in read.columns})
+
+
+def _carried(read: CheckedRead) -> Mapping[str, tuple[str, ...]]:
+    """For each variable the properties to read when its entities are first met.
+
+    Those that every row needs; vectors and lists are read for the rows that are left.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for operand in _early(read):
+        if isinstance(operand, PropertyUse) and _is_narrow(operand.type):
+            found.setdefault(operand.variable, {})[operand.property] = None
+    return {variable: tuple(names) for variable, names in found.items()}
+
+
+def _is_narrow(type_: PropertyType) -> bool:
+    return not type_.is_list and type_.scalar is not Scalar.VECTOR
+
+
+def _early(read: CheckedRead) -> Iterator[Returned | Operand]:
+    for clause in all_clauses(read.clauses):
+        if isinstance(clause, Comparison) and len(variables_of(clause)) > 1:
+            yield from (clause.left, clause.right)
+    for key in read.order:
+        yield read.columns[key.index].value if isinstance(key, ColumnKey) else key.property
+    if read.grouped:
+        yield from (c.value.argument if isinstance(c.value, Aggregate) else c.value for c in read.columns)
+    elif read.limit is None or read.limit > _LATE_ROWS_MAX:
+        yield from (column.value for column in read.columns)

@@ -1,0 +1,146 @@
+"""Grouping rows and computing aggregates over the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph_core.query.checked import Aggregate, CheckedRead, Operand, Score
+from omnigraph_core.query.syntax import AggregateFunction
+from omnigraph_core.read.order import sort_keys, text_ranks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph_core.read.arrays import IntArray
+
+Evaluate = Callable[[Operand], "pa.Array"]
+
+
+def grouped_columns(read: CheckedRead, count: int, evaluate: Evaluate) -> list[pa.Array]:
+    """The columns of a read with aggregates, a row a group, ordered by the grouping key.
+
+    Groups are equal by value; null is a value of its own here. Without a key there is
+    one group, of all rows, also when there are none.
+    """
+    import pyarrow as pa
+
+    keys = {
+        index: evaluate(column.value)
+        for index, column in enumerate(read.columns)
+        if not isinstance(column.value, Aggregate | Score)
+    }
+    groups, firsts = _groups(list(keys.values()), count)
+    total = len(firsts) if keys else 1
+    columns: list[pa.Array] = []
+    for index, column in enumerate(read.columns):
+        if isinstance(column.value, Aggregate):
+            columns.append(_aggregate(column.value, evaluate(column.value.argument), groups, total))
+        else:
+            columns.append(keys[index].take(pa.array(firsts)))
+    order = _key_order([columns[index] for index in keys], total)
+    return [column.take(pa.array(order)) for column in columns] if keys else columns
+
+
+def _key_order(keys: Sequence[pa.Array], count: int) -> IntArray:
+    import numpy as np
+    import pyarrow as pa
+
+    arrays = []
+    for key in keys:
+        if pa.types.is_nested(key.type):
+            arrays.append(np.argsort(np.argsort([str(value) for value in key.to_pylist()], kind="stable")))
+        else:
+            arrays += sort_keys(key, descending=False)
+    return np.lexsort(list(reversed(arrays))).astype(np.int64) if arrays else np.arange(count)
+
+
+def _groups(keys: Sequence[pa.Array], count: int) -> tuple[IntArray, IntArray]:
+    """The number of the group of each row, and the first row of each group."""
+    import numpy as np
+
+    numbers = np.zeros(count, np.int64)
+    for key in keys:
+        codes = _codes(key)
+        combined = numbers * (int(codes.max(initial=0)) + 1) + codes
+        _, numbers = np.unique(combined, return_inverse=True)
+        numbers = numbers.reshape(-1).astype(np.int64)
+    if not count:
+        return numbers, numbers
+    firsts = np.empty(int(numbers.max()) + 1, np.int64)
+    firsts[numbers[::-1]] = np.arange(count - 1, -1, -1)
+    return numbers, firsts
+
+
+def _codes(values: pa.Array) -> IntArray:
+    """A number for each value, the same for equal ones; 0 for null."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_nested(values.type):
+        known: dict[str | None, int] = {None: 0}
+        texts = (None if value is None else repr(value) for value in values.to_pylist())
+        return np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(values))
+    if pa.types.is_boolean(values.type):
+        return text_ranks(values)
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0, values.type))  # -0.0 and 0.0 are one key
+    indices = values.dictionary_encode().indices
+    return indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False) + 1  # type: ignore[no-any-return]
+
+
+def _aggregate(aggregate: Aggregate, values: pa.Array, groups: IntArray, total: int) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    counts = np.bincount(groups[valid], minlength=total)
+    if aggregate.function is AggregateFunction.COUNT:
+        return pa.array(counts.astype(np.int64))
+    if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
+        sums = _sums(values.drop_null(), groups[valid], total)
+        if aggregate.function is AggregateFunction.AVG:
+            sums = sums / np.maximum(counts, 1)
+        return pa.array(sums, pa.float64(), mask=counts == 0)
+    return _extreme(aggregate, values, groups, valid, total)
+
+
+def _sums(values: pa.Array, groups: IntArray, total: int):  # type: ignore[no-untyped-def]
+    """Sums that do not depend on the order of the rows: exact for integers, else smallest first."""
+    import numpy as np
+    import pyarrow as pa
+
+    numbers = values.to_numpy(zero_copy_only=False)
+    if not pa.types.is_integer(values.type):
+        order = np.argsort(numbers, kind="stable")
+        return np.bincount(groups[order], weights=numbers[order].astype(np.float64), minlength=total)
+    # Halves cannot overflow, however many rows there are.
+    numbers = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64)
+    halves = []
+    for half in (numbers >> numbers.dtype.type(32), numbers & numbers.dtype.type(0xFFFFFFFF)):
+        sums = np.zeros(total, np.int64)
+        np.add.at(sums, groups, half.astype(np.int64))
+        halves.append(sums)
+    if len(numbers) and np.abs(halves[0]).max() >= 2**20:
+        pairs = zip(halves[0].tolist(), halves[1].tolist(), strict=True)
+        return np.array([float((high << 32) + low) for high, low in pairs])
+    return ((halves[0] << 32) + halves[1]).astype(np.float64)
+
+
+def _extreme(aggregate: Aggregate, values: pa.Array, groups: IntArray, valid, total: int) -> pa.Array:  # type: ignore[no-untyped-def]
+    """The smallest or greatest of each group: the first of it when the rows are in order."""
+    import numpy as np
+    import pyarrow as pa
+
+    rows = np.flatnonzero(valid)
+    present = values.take(pa.array(rows))
+    keys = sort_keys(present, descending=aggregate.function is AggregateFunction.MAX)
+    order = np.lexsort([*reversed(keys), groups[rows]])
+    sorted_groups = groups[rows][order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = sorted_groups[1:] != sorted_groups[:-1]
+    places = np.full(total, -1, np.int64)
+    places[sorted_groups[is_first]] = order[is_first]
+    return present.take(pa.array(places, mask=places < 0))

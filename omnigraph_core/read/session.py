@@ -1,0 +1,55 @@
+"""What one read works with: a snapshot's tables, opened when first needed."""
+
+from __future__ import annotations
+
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.conditions import Run
+from omnigraph_core.read.embedding import Embedder, embedder_of
+from omnigraph_core.read.entities import Entities
+from omnigraph_core.read.statistics import Statistics
+from omnigraph_core.read.topology import Topology
+from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.settings import Settings
+from omnigraph_core.tables.dataset import Tables
+
+
+class Session:
+    """One read of one snapshot. Every type is opened at the version the snapshot pins, once."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        snapshot: Snapshot,
+        schema: Schema,
+        run: Run,
+        budget: Budget,
+        settings: Settings,
+    ) -> None:
+        self.schema = schema
+        self.run = run
+        self.budget = budget
+        self.statistics = Statistics()
+        self._settings = settings
+        self._tables = tables
+        self._snapshot = snapshot
+        self._entities: dict[str, Entities] = {}
+        self.topology = Topology(self.nodes, self.entities, settings.traversal_mode, budget, self.statistics)
+
+    def nodes(self, type_name: str) -> Entities:
+        return self.entities(self.schema.node(type_name))
+
+    def entities(self, entity: EntityType) -> Entities:
+        key = entity.table_key
+        if key not in self._entities:
+            entry = self._snapshot.entry(key)
+            table = self._tables.open(entry.ref, entry.table_version)
+            self._entities[key] = Entities(entity, table, entry.row_count, self.budget, self.statistics)
+        return self._entities[key]
+
+    def embedder(self) -> Embedder:
+        """Made only when a text is to become a vector."""
+        return embedder_of(self._settings.embed)
+
+    def row_count(self, table_key: str) -> int:
+        return self._snapshot.entry(table_key).row_count

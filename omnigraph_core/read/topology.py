@@ -1,0 +1,251 @@
+"""Finding the edges around nodes: by look-ups in the index of the edge table, or from memory.
+
+Both ways give the same adjacency. A few nodes are looked up, which costs some tenths
+of a millisecond each; for many it pays to read all edges of the type once and keep
+them. Whoever needs neighbours asks `Topology.around`; a persisted index would be one
+more `EdgeSource` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from omnigraph_core.query.checked import Direction
+from omnigraph_core.read.adjacency import Adjacency, adjacency_of_pairs, compact
+from omnigraph_core.read.arrays import whole
+from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.entities import Entities
+from omnigraph_core.read.statistics import Statistics
+from omnigraph_core.schema import EdgeType
+from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
+from omnigraph_core.settings import TraversalMode
+from omnigraph_core.tables.keys import in_filter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph_core.read.arrays import IntArray
+
+    _Edges: TypeAlias = tuple[IntArray, IntArray, IntArray | None]
+
+# Measured on 1 M nodes and 10 M edges: a look-up by key, and reading and encoding an edge or a node.
+_LOOK_UP_S = 0.4e-3
+_DENSE_ROW_S = 0.6e-6
+_DENSE_FIXED_S = 5e-3
+
+_KEYS_PER_FILTER = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSelection:
+    """Edges of one type followed one way; `where` is a filter on them as SQL.
+
+    With `by_edge` every edge counts, otherwise only who is connected to whom.
+    """
+
+    edge: EdgeType
+    direction: Direction
+    where: str | None = None
+    by_edge: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def near(self) -> str:
+        """The type of the nodes that edges are followed from."""
+        return self.edge.to_type if self.direction is Direction.BACKWARD else self.edge.from_type
+
+    @property
+    def far(self) -> str:
+        return self.edge.from_type if self.direction is Direction.BACKWARD else self.edge.to_type
+
+
+class EdgeSource(Protocol):
+    """A way to find the edges around nodes."""
+
+    def around(self, nodes: IntArray) -> Adjacency:
+        """An adjacency that covers at least these nodes, which are distinct and ascending."""
+
+
+class Topology:
+    """The edges of one snapshot, for the length of one read."""
+
+    def __init__(
+        self,
+        entities_of: Callable[[str], Entities],
+        edges_of: Callable[[EdgeType], Entities],
+        mode: TraversalMode | None,
+        budget: Budget,
+        statistics: Statistics,
+    ) -> None:
+        self._entities_of = entities_of
+        self._edges_of = edges_of
+        self._mode = mode
+        self._budget = budget
+        self._statistics = statistics
+        self._dense: dict[EdgeSelection, _InMemory] = {}
+
+    def around(self, selection: EdgeSelection, nodes: IntArray) -> Adjacency:
+        return self._source(selection, len(nodes)).around(nodes)
+
+    def is_dense(self, selection: EdgeSelection, node_count: int) -> bool:
+        """Would so many nodes be served from memory?"""
+        if self._mode is not None:
+            return self._mode is TraversalMode.CSR
+        if selection in self._dense:
+            return True
+        rows = self._edges_of(selection.edge).row_count
+        nodes = self._entities_of(selection.near).row_count + self._entities_of(selection.far).row_count
+        sides = 2 if selection.direction is Direction.BOTH else 1
+        return node_count * sides * _LOOK_UP_S > (rows + nodes) * _DENSE_ROW_S + _DENSE_FIXED_S
+
+    def _source(self, selection: EdgeSelection, node_count: int) -> EdgeSource:
+        near, far = self._entities_of(selection.near), self._entities_of(selection.far)
+        reader = _EdgeReader(
+            selection, near, far, self._edges_of(selection.edge), self._budget, self._statistics
+        )
+        if not self.is_dense(selection, node_count):
+            self._statistics.note("indexed")
+            return _LookedUp(reader)
+        self._statistics.note("csr")
+        return self._dense.setdefault(selection, _InMemory(reader))
+
+
+class _EdgeReader:
+    """Reads edges as codes: from, to, edge."""
+
+    def __init__(
+        self,
+        selection: EdgeSelection,
+        near: Entities,
+        far: Entities,
+        edges: Entities,
+        budget: Budget,
+        statistics: Statistics,
+    ) -> None:
+        self.selection = selection
+        self.near = near
+        self.far = far
+        self.edges = edges
+        self._budget = budget
+        self._statistics = statistics
+
+    def read(self, near_column: str, where: str | None) -> _Edges:
+        """Every edge that passes, seen from one of its ends: codes of that end, the other, the edge."""
+        import numpy as np
+
+        far_column = DST_COLUMN if near_column == SRC_COLUMN else SRC_COLUMN
+        selection = self.selection
+        columns = [near_column, far_column]
+        if selection.by_edge:
+            columns += [ID_COLUMN, *selection.columns]
+        filters = [f"({text})" for text in (selection.where, where) if text is not None]
+        near, far, edges = [], [], []
+        for batch in self._batches(columns, " AND ".join(filters) or None):
+            near.append(self.near.codes_of(batch.column(0)))
+            far.append(self.far.codes_of(batch.column(1)))
+            if selection.by_edge:
+                edges.append(self._edge_codes(batch))
+        empty = np.zeros(0, np.int64)
+        joined = [np.concatenate(part) if part else empty for part in (near, far, edges)]
+        return joined[0], joined[1], joined[2] if selection.by_edge else None
+
+    def _edge_codes(self, batch: pa.RecordBatch) -> IntArray:
+        codes = self.edges.codes_of(batch.column(2))
+        for position, name in enumerate(self.selection.columns, 3):
+            self.edges.keep(name, codes, [batch.column(position)])
+        return codes
+
+    def _batches(self, columns: list[str], where: str | None) -> Iterator[pa.RecordBatch]:
+        """Large batches: encoding builds the table of all ids anew for each."""
+
+        reader = self.edges.table.scan(columns, where, batch_rows=1 << 20)
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in reader:
+            self._budget.check_time()
+            self._statistics.count_read(batch.num_rows, batch.nbytes)
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= 1 << 21:
+                yield _merged(waiting, columns)
+                waiting, rows = [], 0
+        if rows:
+            yield _merged(waiting, columns)
+
+
+def _merged(batches: list[pa.RecordBatch], columns: list[str]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches).select(columns)
+    return pa.RecordBatch.from_arrays([whole(column) for column in table.columns], columns)
+
+
+def _sides(direction: Direction) -> list[str]:
+    """The columns of an edge whose node it is followed from."""
+    if direction is Direction.BOTH:
+        return [SRC_COLUMN, DST_COLUMN]
+    return [SRC_COLUMN if direction is Direction.FORWARD else DST_COLUMN]
+
+
+def _without_second_loops(side: int, near: IntArray, far: IntArray, edges: IntArray | None) -> _Edges:
+    """An edge from a node to itself is one edge, also when followed both ways."""
+    if side == 0:
+        return near, far, edges
+    kept = near != far
+    return near[kept], far[kept], None if edges is None else edges[kept]
+
+
+def _both(parts: list[_Edges]) -> _Edges:
+    import numpy as np
+
+    near = np.concatenate([part[0] for part in parts])
+    far = np.concatenate([part[1] for part in parts])
+    edges = [part[2] for part in parts if part[2] is not None]
+    return near, far, np.concatenate(edges) if edges else None
+
+
+class _LookedUp:
+    """Edges found by the index on their ends."""
+
+    def __init__(self, reader: _EdgeReader) -> None:
+        self._reader = reader
+
+    def around(self, nodes: IntArray) -> Adjacency:
+        import numpy as np
+
+        reader = self._reader
+        parts = []
+        for side, column in enumerate(_sides(reader.selection.direction)):
+            for start in range(0, len(nodes), _KEYS_PER_FILTER):
+                keys = reader.near.ids_of(nodes[start : start + _KEYS_PER_FILTER])
+                found = reader.read(column, in_filter(keys, column))
+                parts.append(_without_second_loops(side, *found))
+        if not parts:
+            empty = np.zeros(0, np.int64)
+            parts.append((empty, empty, empty if reader.selection.by_edge else None))
+        near, far, edges = _both(parts)
+        return compact(np.searchsorted(nodes, near).astype(np.int64), far, edges, nodes)
+
+
+class _InMemory:
+    """All edges of the type, read when first asked for."""
+
+    def __init__(self, reader: _EdgeReader) -> None:
+        self._reader = reader
+        self._adjacency: Adjacency | None = None
+
+    def around(self, nodes: IntArray) -> Adjacency:
+        if self._adjacency is None:
+            self._adjacency = self._read()
+        return self._adjacency
+
+    def _read(self) -> Adjacency:
+        reader = self._reader
+        reader.near.meet_all()
+        reader.far.meet_all()
+        near, far, edges = reader.read(_sides(reader.selection.direction)[0], None)
+        if reader.selection.direction is Direction.BOTH:
+            near, far, edges = _both([(near, far, edges), _without_second_loops(1, far, near, edges)])
+        return adjacency_of_pairs(near, far, edges, reader.near.size)
