@@ -31,7 +31,7 @@ def complete_branch(incomplete: str) -> list[str]:
 
 BranchOption = Annotated[
     str | None,
-    typer.Option("--branch", metavar="B", help="The branch to look at.", autocompletion=complete_branch),
+    typer.Option("--branch", metavar="B", help="The branch (main).", autocompletion=complete_branch),
 ]
 
 SnapshotOption = Annotated[

@@ -109,6 +109,11 @@ def failure_object(error: OmnigraphError) -> dict[str, object]:
     }
 
 
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 def write(stream: TextIO, text: str) -> None:
     """Write a line."""
     stream.write(text if text.endswith("\n") else text + "\n")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from omnigraph_cli.options import BranchOption
+from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import (
     ExpressionOption,
@@ -81,9 +82,10 @@ def register(app: typer.Typer) -> None:
             "affected_edges": changed.affected_edges,
             "actor_id": run.actor,
             "commit": changed.commit_id,
+            "warnings": list(changed.warnings),
             "dry_run": dry_run,
         }
-        counts = f"{_count(changed.affected_nodes, 'node')}, {_count(changed.affected_edges, 'edge')}"
+        counts = f"{counted(changed.affected_nodes, 'node')}, {counted(changed.affected_edges, 'edge')}"
         verb = "would change" if dry_run else "changed"
         run.output.result(content, f"{verb} {target} via {changed.query_name}: {counts}")
         for warning in changed.warnings:
@@ -92,7 +94,3 @@ def register(app: typer.Typer) -> None:
             run.output.remark(f"commit {changed.commit_id}")
         elif not dry_run:
             run.output.remark("nothing matched, so there is no commit")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

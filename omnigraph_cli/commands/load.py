@@ -10,6 +10,7 @@ import typer
 
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.options import BranchOption, DataFormatOption, complete_branch, data_format
+from omnigraph_cli.output import counted
 from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core.errors import ErrorKind, UsageError
@@ -139,7 +140,7 @@ def register(app: typer.Typer) -> None:
         for remark in _remarks(loaded, time.monotonic() - started, dry_run=dry_run):
             run.output.remark(remark)
         if loaded.rejected:
-            run.output.remark(f"{loaded.rejected} records were rejected: {rejects}")
+            run.output.remark(f"{counted(loaded.rejected, 'record')} rejected, see {rejects}")
             raise typer.Exit(BY_KIND[ErrorKind.BAD_DATA])
 
 
@@ -160,12 +161,13 @@ def _content(loaded: Loaded, source: str | None) -> dict[str, object]:
         "unmatchable": loaded.unmatchable,
         "rejected": loaded.rejected,
         "commit": loaded.commit_id,
+        "warnings": list(loaded.warnings),
     }
 
 
 def _summary(loaded: Loaded, branch: str, *, dry_run: bool) -> str:
     verb = "would load" if dry_run else "loaded"
-    lines = [f"{verb} {branch} ({loaded.mode}): {loaded.total} entities"]
+    lines = [f"{verb} {branch} ({loaded.mode}): {counted(loaded.total, 'entity', 'entities')}"]
     lines += [f"  {key:<32}{count:>12}" for key, count in loaded.counts.items()]
     return "\n".join(lines)
 
@@ -174,8 +176,8 @@ def _remarks(loaded: Loaded, seconds: float, *, dry_run: bool) -> list[str]:
     remarks = [f"warning: {warning}" for warning in loaded.warnings]
     if loaded.unmatchable:
         remarks.append(
-            f"warning: {loaded.unmatchable} records were added as new because nothing identifies them: "
-            "no id, no key, no @unique group given in full; merging the same input again adds them again"
+            f"warning: nothing identifies {counted(loaded.unmatchable, 'record')}: no id, no key, no @unique "
+            "group given in full; taken as new, and merging the same input again adds them again"
         )
     if loaded.branch_created:
         remarks.append("the branch was created")

@@ -17,7 +17,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph_core.change.times import (
+from omnigraph_core.schema import Property, PropertyType, Scalar
+from omnigraph_core.times import (
     DAY_MAX,
     DAY_MIN,
     MS_MAX,
@@ -25,7 +26,6 @@ from omnigraph_core.change.times import (
     parse_date,
     parse_datetime,
 )
-from omnigraph_core.schema import Property, PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

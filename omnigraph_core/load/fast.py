@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core.change.coerce import CoercionError, blob_bytes, blob_column
 from omnigraph_core.change.identity import key_ids
-from omnigraph_core.change.times import DAY_MAX, DAY_MIN, MS_MAX, MS_MIN
 from omnigraph_core.load.exact import JsonObject, NotJson, parse_strict
 from omnigraph_core.load.lines import Lines
 from omnigraph_core.schema import EdgeType, EntityType, NodeType, PropertyType, Scalar
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
+from omnigraph_core.times import DAY_MAX, DAY_MIN, MS_MAX, MS_MIN
 
 if TYPE_CHECKING:
     import pyarrow as pa

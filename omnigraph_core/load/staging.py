@@ -7,7 +7,7 @@ should the process die, whoever writes next deletes them by path.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -58,20 +58,19 @@ class Stager:
 
         Whatever was written and not taken over by a publish is deleted at the end.
         """
-        if rows < ROWS_PER_FRAGMENT:
-            try:
-                yield
-            finally:
-                self.discard()
-            return
         pinned = tuple((key, entry.table_version) for key, entry in sorted(base.tables.items()))
         self._record = replace(self._record, pinned=pinned)
-        with staging(self._storage, self._record):
-            self._is_recorded = True
+        self._is_recorded = rows >= ROWS_PER_FRAGMENT
+        failure: BaseException | None = None
+        with staging(self._storage, self._record) if self._is_recorded else nullcontext():
             try:
                 yield
-            finally:
-                self.discard()
+            except BaseException as error:
+                # With nothing left to tell, the record may go as well.
+                failure = error
+            self.discard()
+        if failure is not None:
+            raise failure
 
     @property
     def files(self) -> frozenset[str]:

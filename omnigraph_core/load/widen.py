@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.change.coerce import blob_column, clipped
-from omnigraph_core.change.times import DAY_MAX, DAY_MIN, DAY_MS, MS_MAX, MS_MIN
 from omnigraph_core.schema import PropertyType, Scalar
+from omnigraph_core.times import DAY_MAX, DAY_MIN, DAY_MS, MS_MAX, MS_MIN
 
 if TYPE_CHECKING:
     import numpy as np

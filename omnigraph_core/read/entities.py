@@ -79,7 +79,7 @@ class Entities:
         self._statistics = statistics
         self._ids: pa.Array = pa.array([], pa.utf8())
         self._columns: dict[str, _Column] = {}
-        self._is_complete = False
+        self.is_complete = False
 
     @property
     def size(self) -> int:
@@ -113,10 +113,10 @@ class Entities:
 
     def meet_all(self) -> None:
         """Give every entity of the type a code."""
-        if self._is_complete:
+        if self.is_complete:
             return
         self._met([batch.column(0) for batch in self._scan([ID_COLUMN], None)])
-        self._is_complete = True
+        self.is_complete = True
 
     def _met(self, pieces: Iterable[pa.Array]) -> IntArray:
         """Codes of the ids of a scan: no id occurs twice in it."""
@@ -135,7 +135,7 @@ class Entities:
         batches = list(self._scan([ID_COLUMN, *columns], where))
         codes = self._met(batch.column(0) for batch in batches)
         if where is None:
-            self._is_complete = True
+            self.is_complete = True
         for position, name in enumerate(columns, 1):
             self.keep(name, codes, [batch.column(position) for batch in batches])
         return codes

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph_core.query.checked import Aggregate, CheckedRead, Operand, Score
+from omnigraph_core.query.checked import Aggregate, CheckedRead, NodeUse, Score
 from omnigraph_core.query.syntax import AggregateFunction
+from omnigraph_core.read.arrays import distinct
+from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.order import sort_keys, text_ranks
+from omnigraph_core.read.rows import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph_core.read.arrays import IntArray
 
-Evaluate = Callable[[Operand], "pa.Array"]
 
-
-def grouped_columns(read: CheckedRead, count: int, evaluate: Evaluate) -> list[pa.Array]:
+def grouped_columns(read: CheckedRead, matcher: Matcher, rows: Rows) -> list[pa.Array]:
     """The columns of a read with aggregates, a row a group, ordered by the grouping key.
 
     Groups are equal by value; null is a value of its own here. Without a key there is
@@ -26,18 +27,19 @@ def grouped_columns(read: CheckedRead, count: int, evaluate: Evaluate) -> list[p
     import pyarrow as pa
 
     keys = {
-        index: evaluate(column.value)
+        index: column.value
         for index, column in enumerate(read.columns)
         if not isinstance(column.value, Aggregate | Score)
     }
-    groups, firsts = _groups(list(keys.values()), count)
+    groups, firsts = _groups([matcher.spread(key, rows) for key in keys.values()], rows.count)
     total = len(firsts) if keys else 1
+    representatives = rows.taken(firsts)
     columns: list[pa.Array] = []
     for index, column in enumerate(read.columns):
         if isinstance(column.value, Aggregate):
-            columns.append(_aggregate(column.value, evaluate(column.value.argument), groups, total))
+            columns.append(_aggregate(column.value, matcher, rows, groups, total))
         else:
-            columns.append(keys[index].take(pa.array(firsts)))
+            columns.append(matcher.value(keys[index], representatives))
     order = _key_order([columns[index] for index in keys], total)
     return [column.take(pa.array(order)) for column in columns] if keys else columns
 
@@ -55,19 +57,20 @@ def _key_order(keys: Sequence[pa.Array], count: int) -> IntArray:
     return np.lexsort(list(reversed(arrays))).astype(np.int64) if arrays else np.arange(count)
 
 
-def _groups(keys: Sequence[pa.Array], count: int) -> tuple[IntArray, IntArray]:
+def _groups(keys: Sequence[tuple[pa.Array, IntArray]], count: int) -> tuple[IntArray, IntArray]:
     """The number of the group of each row, and the first row of each group."""
     import numpy as np
 
     numbers = np.zeros(count, np.int64)
-    for key in keys:
-        codes = _codes(key)
-        combined = numbers * (int(codes.max(initial=0)) + 1) + codes
-        _, numbers = np.unique(combined, return_inverse=True)
-        numbers = numbers.reshape(-1).astype(np.int64)
+    size = 1
+    for values, places in keys:
+        codes = _codes(values)
+        radix = int(codes.max(initial=0)) + 1
+        present, numbers = distinct(numbers * radix + codes[places], size * radix)
+        size = max(1, len(present))
     if not count:
         return numbers, numbers
-    firsts = np.empty(int(numbers.max()) + 1, np.int64)
+    firsts = np.empty(size, np.int64)
     firsts[numbers[::-1]] = np.arange(count - 1, -1, -1)
     return numbers, firsts
 
@@ -90,11 +93,14 @@ def _codes(values: pa.Array) -> IntArray:
     return indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False) + 1  # type: ignore[no-any-return]
 
 
-def _aggregate(aggregate: Aggregate, values: pa.Array, groups: IntArray, total: int) -> pa.Array:
+def _aggregate(aggregate: Aggregate, matcher: Matcher, rows: Rows, groups: IntArray, total: int) -> pa.Array:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if isinstance(aggregate.argument, NodeUse):
+        return pa.array(np.bincount(groups, minlength=total).astype(np.int64))
+    values = matcher.value(aggregate.argument, rows)
     valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
     counts = np.bincount(groups[valid], minlength=total)
     if aggregate.function is AggregateFunction.COUNT:

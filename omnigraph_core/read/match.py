@@ -140,9 +140,12 @@ class Matcher:
 
         edge_variable = step.traversal.edge_variable
         if not rows.count:
-            more = {} if step.closes else {step.target: _nothing()}
-            return rows.taken(_nothing(), {**more, **({edge_variable: _nothing()} if edge_variable else {})})
+            names = [] if step.closes else [step.target]
+            names += [] if edge_variable is None else [edge_variable]
+            return rows.taken(_nothing(), {} if step.tests else {name: _nothing() for name in names})
         session, traversal = self._session, step.traversal
+        if step.tests:
+            return rows.kept(session.topology.connected(step.selection, rows.codes[step.source]))
         near = session.nodes(step.selection.near)
         sources = rows.codes[step.source]
         starts, inverse = distinct(sources, near.size)
@@ -201,6 +204,18 @@ class Matcher:
     def _compared(self, comparison: Comparison, rows: Rows) -> BoolArray:
         left, right = self.value(comparison.left, rows), self.value(comparison.right, rows)
         return compared(left, comparison.operator, right)
+
+    def spread(self, operand: Operand, rows: Rows) -> tuple[pa.Array, IntArray]:
+        """The same as `value` in two parts: a value for each distinct entity, and which a row has.
+
+        What has to be done to every value is then done once for an entity.
+        """
+        import numpy as np
+
+        if not isinstance(operand, PropertyUse | NodeUse):
+            return self.value(operand, Rows(1, {})), np.zeros(rows.count, np.int64)
+        codes, places = distinct(rows.codes[operand.variable], self.of_variable(operand.variable).size)
+        return self.value(operand, Rows(len(codes), {operand.variable: codes})), places
 
     def value(self, operand: Operand, rows: Rows) -> pa.Array:
         """What an operand is in each of the rows."""

@@ -58,18 +58,22 @@ class Restrict:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """Follow edges from `source`. If `closes`, `target` is bound already and must be what is reached."""
+    """Follow edges from `source`. If `closes`, `target` is bound already and must be what is reached.
+
+    If `tests`, nobody asks what is reached: a row stays, once, if there is anything.
+    """
 
     traversal: EdgeTraversal
     source: str
     target: str
     selection: EdgeSelection
     closes: bool
+    tests: bool = False
 
     def __str__(self) -> str:
         traversal = self.traversal
         hops = f"{{{traversal.min_hops},{traversal.max_hops}}}" if traversal.max_hops > 1 else ""
-        verb = "close" if self.closes else "expand"
+        verb = "close" if self.closes else "test" if self.tests else "expand"
         way = f"{shown(self.source)} → {shown(self.target)}"
         each = " per edge" if traversal.per_edge else ""
         where = f" where {self.selection.where}" if self.selection.where else ""

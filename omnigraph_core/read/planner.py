@@ -101,6 +101,8 @@ class _MatchSteps:
         for traversal in conditions.traversals:
             self._types.setdefault(traversal.left, planner.node(traversal.left_type))
             self._types.setdefault(traversal.right, planner.node(traversal.right_type))
+        self._existence_is_enough = bool(outer)
+        self._tested: set[str] = set()
         self._steps: list[Step] = []
 
     def made(self) -> list[Step]:
@@ -159,15 +161,33 @@ class _MatchSteps:
             source, target = target, source
         closes = target in self.bound
         selection = self._planner.selection(traversal, self._conditions, reverse=reverse)
-        self._steps.append(Expand(traversal, source, target, selection, closes))
+        tests = self._existence_is_enough and not closes and self._is_unused(traversal, target)
+        self._steps.append(Expand(traversal, source, target, selection, closes, tests))
+        if tests:
+            self._tested.add(target)
+            return
         if traversal.edge_variable is not None:
             self.bound[traversal.edge_variable] = traversal.edge
         if not closes:
             self.bound[target] = self._types[target]
             self._restrict(target, self._types[target])
 
+    def _is_unused(self, traversal: EdgeTraversal, target: str) -> bool:
+        """Does nothing else in this match speak of what the traversal leads to, or of its edge?"""
+        conditions = self._conditions
+        names = {target, traversal.edge_variable}
+        return traversal.min_hops == 1 and not (
+            target in conditions.where
+            or target in conditions.searches
+            or any(variables_of(each) & names for each in conditions.comparisons)
+            or any(set(each.outer) & names for each in conditions.absences)
+            or any(
+                each is not traversal and {each.left, each.right} & names for each in conditions.traversals
+            )
+        )
+
     def _next_start(self) -> str | None:
-        waiting = [name for name in self._conditions.nodes if name not in self.bound]
+        waiting = [name for name in self._conditions.nodes if name not in self.bound.keys() | self._tested]
         return min(waiting, key=lambda name: (not self._joins(name), self._expected(name)), default=None)
 
     def _scan(self, variable: str) -> None:

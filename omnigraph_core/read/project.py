@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.query.checked import (
     Aggregate,
@@ -11,6 +11,7 @@ from omnigraph_core.query.checked import (
     ColumnKey,
     PropertyUse,
     RankedSearch,
+    Returned,
     Score,
 )
 from omnigraph_core.read.arrays import distinct
@@ -23,6 +24,7 @@ from omnigraph_core.read.rows import Rows
 from omnigraph_core.read.values import shown_column
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
 
     from omnigraph_core.read.arrays import IntArray
@@ -45,7 +47,7 @@ class Projector:
         read, statistics = self._read, self._session.statistics
         if read.grouped:
             with statistics.step("group") as step:
-                columns = grouped_columns(read, rows.count, lambda each: self._matcher.value(each, rows))
+                columns = grouped_columns(read, self._matcher, rows)
                 step.rows = len(columns[0])
             return self._table(self._ordered_groups(columns))
         self._rank_all(rows)
@@ -104,16 +106,20 @@ class Projector:
             rows, ranks = self._ranked(rows, read.ranking)
             keys.append(ranks)
         for key in read.order:
-            if isinstance(key, ColumnKey):
-                values = self._column(read.columns[key.index], rows)
-            else:
-                values = self._matcher.value(key.property, rows)
-            keys += sort_keys(values, descending=key.descending)
+            value = read.columns[key.index].value if isinstance(key, ColumnKey) else key.property
+            keys += self._sort_keys(value, rows, descending=key.descending)
         by_name = read.order or read.ranking is not None
         names = [name for name in rows.codes if not name.startswith("#")]
         for name in sorted(names) if by_name else self._appearance(names):
             keys.append(self._id_ranks(name, rows))
         return rows.taken(sorted_positions(keys, rows.count, read.limit))
+
+    def _sort_keys(self, value: Returned, rows: Rows, *, descending: bool) -> list[npt.NDArray[Any]]:
+        assert not isinstance(value, Aggregate)
+        if isinstance(value, Score):
+            return sort_keys(self._scores(value.search, rows), descending=descending)
+        values, places = self._matcher.spread(value, rows)
+        return [key[places] for key in sort_keys(values, descending=descending)]
 
     def _ranked(self, rows: Rows, search: RankedSearch) -> tuple[Rows, IntArray]:
         """Only rows whose entity is ranked, and their ranks."""

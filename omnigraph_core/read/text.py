@@ -115,10 +115,10 @@ def _with_words(session: Session, entities: Entities, column: str, text: str, wh
     import pyarrow as pa
 
     table = entities.table
-    covered, uncovered = text_coverage(table, column)
+    is_indexed, uncovered = text_coverage(table, column)
     found = [pa.array([], pa.utf8())]
-    if covered:
-        found.append(search_indexed(table, column, text, where, covered))
+    if is_indexed:
+        found.append(search_indexed(table, column, text, where))
     if uncovered:
         for ids, texts in _batches(session, entities, column, where, uncovered):
             found.append(ids.take(search_texts(texts, text, table.ref)[0]))

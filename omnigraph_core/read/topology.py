@@ -9,12 +9,13 @@ more `EdgeSource` there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from omnigraph_core.query.checked import Direction
 from omnigraph_core.read.adjacency import Adjacency, adjacency_of_pairs, compact
-from omnigraph_core.read.arrays import whole
+from omnigraph_core.read.arrays import distinct, is_among, whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.statistics import Statistics
@@ -26,7 +27,7 @@ from omnigraph_core.tables.keys import in_filter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph_core.read.arrays import IntArray
+    from omnigraph_core.read.arrays import BoolArray, IntArray
 
     _Edges: TypeAlias = tuple[IntArray, IntArray, IntArray | None]
 
@@ -36,6 +37,10 @@ _DENSE_ROW_S = 0.6e-6
 _DENSE_FIXED_S = 5e-3
 
 _KEYS_PER_FILTER = 10_000
+
+# Encoding builds a table of all ids for each batch, so batches are large.
+_BATCH_ROWS = 1 << 22
+_ROWS_FOR_THREADS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,22 @@ class Topology:
     def around(self, selection: EdgeSelection, nodes: IntArray) -> Adjacency:
         return self._source(selection, len(nodes)).around(nodes)
 
+    def connected(self, selection: EdgeSelection, codes: IntArray) -> BoolArray:
+        """Which of the nodes have any such edge; only one end of the edges is read for it."""
+        import numpy as np
+
+        near = self._entities_of(selection.near)
+        nodes, places = distinct(codes, near.size)
+        dense = self.is_dense(selection, len(nodes))
+        self._statistics.note("csr" if dense else "indexed")
+        if selection in self._dense:
+            adjacency = self._dense[selection].around(nodes)
+            found: BoolArray = adjacency.fan.counts(adjacency.positions(nodes)) > 0
+            return found[places]
+        reader = self._reader(selection)
+        pieces = [reader.ends(column, nodes, dense=dense) for column in _sides(selection.direction)]
+        return is_among(codes, np.concatenate(pieces), near.size)
+
     def is_dense(self, selection: EdgeSelection, node_count: int) -> bool:
         """Would so many nodes be served from memory?"""
         if self._mode is not None:
@@ -110,6 +131,11 @@ class Topology:
             return _LookedUp(reader)
         self._statistics.note("csr")
         return self._dense.setdefault(selection, _InMemory(reader))
+
+    def _reader(self, selection: EdgeSelection) -> _EdgeReader:
+        near, far = self._entities_of(selection.near), self._entities_of(selection.far)
+        edges = self._edges_of(selection.edge)
+        return _EdgeReader(selection, near, far, edges, self._budget, self._statistics)
 
 
 class _EdgeReader:
@@ -143,13 +169,36 @@ class _EdgeReader:
         filters = [f"({text})" for text in (selection.where, where) if text is not None]
         near, far, edges = [], [], []
         for batch in self._batches(columns, " AND ".join(filters) or None):
-            near.append(self.near.codes_of(batch.column(0)))
-            far.append(self.far.codes_of(batch.column(1)))
+            codes = self._encoded(batch)
+            near.append(codes[0])
+            far.append(codes[1])
             if selection.by_edge:
                 edges.append(self._edge_codes(batch))
         empty = np.zeros(0, np.int64)
         joined = [np.concatenate(part) if part else empty for part in (near, far, edges)]
         return joined[0], joined[1], joined[2] if selection.by_edge else None
+
+    def ends(self, column: str, nodes: IntArray, *, dense: bool) -> IntArray:
+        """The codes, among these nodes at least, that occur in one column of the edges."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        found = [np.zeros(0, np.int64)]
+        for keys in [None] if dense else _chunks(nodes):
+            where = None if keys is None else in_filter(self.near.ids_of(keys), column)
+            filters = [f"({text})" for text in (self.selection.where, where) if text is not None]
+            for batch in self._batches([column], " AND ".join(filters) or None):
+                known = pc.index_in(batch.column(0), value_set=self.near.ids).drop_null()
+                found.append(known.to_numpy().astype(np.int64))
+        return np.concatenate(found)
+
+    def _encoded(self, batch: pa.RecordBatch) -> list[IntArray]:
+        """Codes of both ends; in two threads where all ids are known, so that nothing is changed."""
+        work = [(self.near, batch.column(0)), (self.far, batch.column(1))]
+        if batch.num_rows < _ROWS_FOR_THREADS or not (self.near.is_complete and self.far.is_complete):
+            return [entities.codes_of(ids) for entities, ids in work]
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(lambda each: each[0].codes_of(each[1]), work))
 
     def _edge_codes(self, batch: pa.RecordBatch) -> IntArray:
         codes = self.edges.codes_of(batch.column(2))
@@ -158,7 +207,6 @@ class _EdgeReader:
         return codes
 
     def _batches(self, columns: list[str], where: str | None) -> Iterator[pa.RecordBatch]:
-        """Large batches: encoding builds the table of all ids anew for each."""
 
         reader = self.edges.table.scan(columns, where, batch_rows=1 << 20)
         waiting: list[pa.RecordBatch] = []
@@ -168,7 +216,7 @@ class _EdgeReader:
             self._statistics.count_read(batch.num_rows, batch.nbytes)
             waiting.append(batch)
             rows += batch.num_rows
-            if rows >= 1 << 21:
+            if rows >= _BATCH_ROWS:
                 yield _merged(waiting, columns)
                 waiting, rows = [], 0
         if rows:
@@ -180,6 +228,11 @@ def _merged(batches: list[pa.RecordBatch], columns: list[str]) -> pa.RecordBatch
 
     table = pa.Table.from_batches(batches).select(columns)
     return pa.RecordBatch.from_arrays([whole(column) for column in table.columns], columns)
+
+
+def _chunks(nodes: IntArray) -> list[IntArray]:
+    """So many at a time that the text of a filter stays small."""
+    return [nodes[start : start + _KEYS_PER_FILTER] for start in range(0, len(nodes), _KEYS_PER_FILTER)]
 
 
 def _sides(direction: Direction) -> list[str]:
@@ -218,9 +271,8 @@ class _LookedUp:
         reader = self._reader
         parts = []
         for side, column in enumerate(_sides(reader.selection.direction)):
-            for start in range(0, len(nodes), _KEYS_PER_FILTER):
-                keys = reader.near.ids_of(nodes[start : start + _KEYS_PER_FILTER])
-                found = reader.read(column, in_filter(keys, column))
+            for some in _chunks(nodes):
+                found = reader.read(column, in_filter(reader.near.ids_of(some), column))
                 parts.append(_without_second_loops(side, *found))
         if not parts:
             empty = np.zeros(0, np.int64)

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
-from omnigraph_core.tables.indexes import FULL_TEXT_OPTIONS, IndexKind, IndexSpec, list_indexes
+from omnigraph_core.tables.indexes import (
+    FULL_TEXT_OPTIONS,
+    IndexKind,
+    IndexSpec,
+    list_indexes,
+    uncovered_fragments,
+)
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -26,27 +32,19 @@ _PROBED_PARTITIONS = 64
 _TEXT = "text"
 
 
-def text_coverage(table: Table, column: str) -> tuple[frozenset[int], list[int]]:
-    """The fragments that the full-text index of a column covers, and those it does not."""
+def text_coverage(table: Table, column: str) -> tuple[bool, list[int]]:
+    """Does the full-text index of a column cover anything, and which fragments does it not cover?"""
     built = list_indexes(table).get(IndexSpec(column, IndexKind.FULL_TEXT).name)
-    fragments = list(table.fragment_rows())
-    covered = built.covered.intersection(fragments) if built else frozenset()
-    return covered, [each for each in fragments if each not in covered]
+    uncovered = uncovered_fragments(table, built)
+    return len(uncovered) < len(table.fragment_rows()), uncovered
 
 
 def has_vector_index(table: Table, column: str) -> bool:
     return IndexSpec(column, IndexKind.VECTOR).name in list_indexes(table)
 
 
-def search_indexed(
-    table: Table, column: str, text: str, where: str | None, covered: frozenset[int]
-) -> pa.Array:
-    """The ids of rows in covered fragments that have any of the words, among those that pass a filter.
-
-    A row that was changed since keeps its row id, under which the index still has the
-    old text; where the row lies now tells.
-    """
-    import numpy as np
+def search_indexed(table: Table, column: str, text: str, where: str | None) -> pa.Array:
+    """The ids of rows in covered fragments that have any of the words, among those that pass a filter."""
     from lance.query import MatchQuery
 
     with lance_failures(table.ref, "searching"):
@@ -56,11 +54,8 @@ def search_indexed(
             filter=where,
             prefilter=True,
             fast_search=True,
-            with_row_address=True,
         ).to_table()
-    fragments = found.column("_rowaddr").to_numpy() >> np.uint64(32)
-    current = np.isin(fragments, np.fromiter(covered, np.uint64, len(covered)))
-    return found.filter(current).column("id").combine_chunks()
+    return found.column("id").combine_chunks()
 
 
 def search_texts(

@@ -110,6 +110,7 @@ def branch_for_write(
     open removes the branch, unless something was published on it.
     """
     record = StagingRecord(new_ulid(), kind, name, actor, (), (), made_from=source.commit_id)
+    failure: BaseException | None = None
     with staging(door.storage, record):
         create_branch(door, name, source)
         identity = door.manifest.branch_identity(name)
@@ -117,10 +118,12 @@ def branch_for_write(
         faults.hit("branch.made_for_write")
         try:
             yield
-        except BaseException:
-            with suppress(OmnigraphError):
-                forget_unwritten(door, name, source.commit_id, identity)
-            raise
+        except BaseException as error:
+            # The branch goes, and then the record of it may.
+            failure = error
+            forget_unwritten(door, name, source.commit_id, identity)
+    if failure is not None:
+        raise failure
 
 
 def forget_unwritten(door: Door, name: str, start: str, identity: str | None) -> None:

@@ -60,6 +60,7 @@ def test_what_a_change_says(verb: str, graph: Graph, omnigraph: Omnigraph) -> No
         "affected_edges": 0,
         "actor_id": "zoe",
         "commit": head.commit_id,
+        "warnings": [],
         "dry_run": False,
     }
     assert (head.actor_id, head.message) == ("zoe", "why")

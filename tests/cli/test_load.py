@@ -80,7 +80,9 @@ def test_what_a_load_says(graph: Graph, data: Callable[..., Path], omnigraph: Om
         "edge_types_loaded": 1,
         "total_entities": 2,
         "unmatchable": 0,
+        "rejected": 0,
         "commit": head.commit_id,
+        "warnings": [],
         "dry_run": False,
     }
     assert (head.actor_id, head.operation) == ("zoe", "load")
@@ -97,7 +99,7 @@ def test_people_are_told_where_and_how_much(
     assert [line.split() for line in lines[1:]] == [["edge:Knows", "1"], ["node:Person", "1"]]
     assert done.err.splitlines()[0] == f"omnigraph load → {graph.location.uri} (direct, local)"
     # The edge has neither id nor @unique group.
-    assert "warning: 1 records were added as new" in done.err
+    assert "warning: nothing identifies 1 record: no id" in done.err
     head = graph.log().history("main")[0]
     assert f"commit {head.commit_id}, " in done.err
     assert head.message == "why"
@@ -330,3 +332,29 @@ def test_a_named_pipe(graph: Graph, omnigraph: Omnigraph, tmp_path: Path) -> Non
     with subprocess.Popen(["sh", "-c", f"printf '%s' '{GOOD.strip()}' > {pipe}"]):
         assert omnigraph("load", "g", "--data", pipe, "--mode", "append").code == 0
     assert "Eve" in nodes(graph, "Person")
+
+
+def test_rejects_are_exit_7_with_the_good_ones_loaded(
+    graph: Graph, data: Callable[..., Path], omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    path = data(node("Person", name="Eve"), node("Person", name="Fay", age="old"))
+    options = ("load", "g", "--data", path, "--mode", "append", "--rejects", "bad.jsonl")
+    done = omnigraph(*options, "--max-rejects", "0", "--json")
+    assert (done.code, json.loads(done.err)["code"], (tmp_path / "bad.jsonl").exists()) == (9, "limit", False)
+    done = omnigraph(*options, "--json")
+    answer = json.loads(done.out)
+    assert (done.code, answer["rejected"], answer["total_entities"]) == (7, 1, 1)
+    (line,) = (tmp_path / "bad.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "file": str(path),
+        "line": 2,
+        "type": "Person",
+        "reason": "age: expects I32, got string 'old'",
+        "record": node("Person", name="Fay", age="old"),
+    }
+    assert "Eve" in nodes(graph, "Person")
+
+
+def test_max_rejects_needs_rejects(graph: Graph, data: Callable[..., Path], omnigraph: Omnigraph) -> None:
+    done = omnigraph("load", "g", "--data", data(), "--mode", "append", "--max-rejects", "3")
+    assert (done.code, "--rejects" in done.err) == (2, True)

@@ -17,7 +17,7 @@ CLI = REPOSITORY / "omnigraph_cli"
 FLOORS = [
     ["__init__"],
     ["errors"],
-    ["ids", "progress", "faults", "jsontext"],
+    ["ids", "progress", "faults", "jsontext", "times"],
     ["layout"],
     ["settings"],
     ["schema"],
