@@ -74,14 +74,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The change of one table. Ids in `rows` are given, and each occurs once."""
+    """The change of one table. Ids in `rows` are given, and each occurs once; or all are null,
+    to be made up when the rows are written."""
 
     entity: EntityType
     verb: Verb
     rows: pa.Table
     origin: Origin | None = None
     fresh: bool = False
-    """Every id was made up a moment ago, so no committed row can have it."""
+    """No committed row can have any of the ids: they were made up a moment ago, or will be."""
 
     @property
     def key(self) -> str:
@@ -89,7 +90,9 @@ class TableChange:
 
     @property
     def ids(self) -> pa.Array:
-        return self.rows.column("id").combine_chunks()
+        """The ids of the rows; none of those that are still to be made up."""
+        ids = self.rows.column("id").combine_chunks()
+        return ids.drop_null() if self.fresh else ids
 
     @property
     def has_new_rows(self) -> bool:

@@ -109,26 +109,36 @@ def _float_texts(values: pa.Array) -> pa.Array:
 
 
 def fresh_ids(n: int) -> pa.Array:
-    """`n` new ULIDs in ascending order, all of this millisecond.
+    """`n` new ULIDs in ascending order, all of this millisecond; at most 82 million at once."""
+    return FreshIds().slice(0, n)
+
+
+class FreshIds:
+    """New ULIDs in ascending order, made when they are asked for and always the same.
 
     The random 80 bits are drawn once and counted up, as the ULID specification does
     within a millisecond; another process drawing an overlapping range is as unlikely
-    as a collision of random ids. At most 82 million at once: Arrow's offsets are 32 bits.
+    as a collision of random ids.
     """
-    import numpy as np
-    import pyarrow as pa
 
-    mask = (1 << _HALF_BITS) - 1
-    counted = np.uint64(secrets.randbits(_HALF_BITS)) + np.arange(n, dtype=np.uint64)
-    low = counted & np.uint64(mask)
-    # One bit is left free, so that counting up never overflows the 80 bits.
-    high = np.uint64(secrets.randbits(_HALF_BITS - 1)) + (counted >> np.uint64(_HALF_BITS))
-    characters = np.empty((n, _ULID_LENGTH), dtype=np.uint8)
-    _write_base32(characters[:, :10], np.uint64(time.time_ns() // 1_000_000))
-    _write_base32(characters[:, 10:18], high)
-    _write_base32(characters[:, 18:], low)
-    offsets = np.arange(n + 1, dtype=np.int32) * np.int32(_ULID_LENGTH)
-    return pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(characters))
+    def __init__(self) -> None:
+        self._milliseconds = time.time_ns() // 1_000_000
+        # One bit is left free, so that counting up never overflows the 80 bits.
+        self._high = secrets.randbits(_HALF_BITS - 1)
+        self._low = secrets.randbits(_HALF_BITS)
+
+    def slice(self, start: int, n: int) -> pa.Array:
+        """`n` of them from position `start` on. Arrow's 32-bit offsets hold 82 million."""
+        import numpy as np
+        import pyarrow as pa
+
+        counted = np.uint64(self._low + start) + np.arange(n, dtype=np.uint64)
+        characters = np.empty((n, _ULID_LENGTH), dtype=np.uint8)
+        _write_base32(characters[:, :10], np.uint64(self._milliseconds))
+        _write_base32(characters[:, 10:18], np.uint64(self._high) + (counted >> np.uint64(_HALF_BITS)))
+        _write_base32(characters[:, 18:], counted & np.uint64((1 << _HALF_BITS) - 1))
+        offsets = np.arange(n + 1, dtype=np.int32) * np.int32(_ULID_LENGTH)
+        return pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(characters))
 
 
 def _write_base32(out: np.ndarray[Any, Any], number: np.ndarray[Any, Any] | np.uint64) -> None:

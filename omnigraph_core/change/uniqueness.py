@@ -154,8 +154,8 @@ def _held_words(
         held_by = holder[texts[row].as_py()]
         shown = _shown(change, columns, row)
         mine = change.rows.column("id")[row].as_py()
-        subject = _subject(change, columns)
-        return f"@unique violation on {subject}: value {shown} held by '{held_by}' and '{mine}'"
+        holders = f"'{held_by}' and '{mine}'" if mine is not None else f"'{held_by}'"
+        return f"@unique violation on {_subject(change, columns)}: value {shown} held by {holders}"
 
     return describe
 

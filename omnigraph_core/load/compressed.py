@@ -82,11 +82,6 @@ class Measured(io.RawIOBase):
         self._tally.add(view[:number])
         return int(number)
 
-    def drain(self) -> None:
-        """Read what a decoder had no use for: the digest is that of the whole file."""
-        while self.read(_BUFFER_BYTES):
-            pass
-
     def _read(self, size: int) -> bytes:
         try:
             return self._file.read(size)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from omnigraph_core.change.changeset import Origin, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.identity import fresh_ids
+from omnigraph_core.change.identity import FreshIds
 from omnigraph_core.change.uniqueness import check_unique_inside, repeats
 from omnigraph_core.change.values import check_values
 from omnigraph_core.change.violations import Violations
@@ -31,20 +31,25 @@ if TYPE_CHECKING:
 class Identified:
     """One reading of the records against one state of the graph.
 
-    `ids` has one for every record; `stays` says which records count (None: all).
+    `ids` has one for every record; `stays` says which records count (None: all). Where no
+    record is identified by anything, ids are made when the rows are written, and the
+    change has nulls for them.
     """
 
     change: TableChange
-    ids: pa.Array
+    ids: pa.Array | FreshIds
     stays: pa.Array | None
     unmatchable: int
 
     def same_rows(self, other: Identified) -> bool:
         """Would the same rows be written?"""
-        return self.ids.equals(other.ids) and (
-            self.stays is other.stays
-            or (self.stays is not None and other.stays is not None and self.stays.equals(other.stays))
-        )
+        return _same(self.ids, other.ids) and _same(self.stays, other.stays)
+
+
+def _same(one: pa.Array | FreshIds | None, other: pa.Array | FreshIds | None) -> bool:
+    if one is None or other is None or isinstance(one, FreshIds) or isinstance(other, FreshIds):
+        return one is other
+    return bool(one.equals(other))
 
 
 class Intake:
@@ -60,7 +65,7 @@ class Intake:
         self._spool = Spool(budget)
         self._keys: list[pa.Table] = []
         self._origins: list[Origin] = []
-        self._fresh: pa.Array | None = None
+        self._fresh = FreshIds()
         self._key_names = key_columns(entity)
 
     @property
@@ -103,17 +108,18 @@ class Intake:
             fresh = fresh and matched.ids.null_count == len(ids)
             self._check_met_once(keys, matched.ids, origin, violations)
             ids, unmatchable = matched.ids, matched.unmatchable
-        ids = self._completed(ids)
         stays = self._taken()
-        if self._mode is LoadMode.MERGE and not is_keyed(self.entity) and not fresh:
-            stays = last_of_each(ids, stays)
-        if fresh and self._mode is LoadMode.MERGE:
+        if not fresh:
+            ids = self._completed(ids)
+            keys = keys.set_column(0, pa.field(ID_COLUMN, pa.utf8(), nullable=False), ids)
+            if self._mode is LoadMode.MERGE and not is_keyed(self.entity):
+                stays = last_of_each(ids, stays)
+        elif self._mode is LoadMode.MERGE:
             verb = Verb.INSERT
-        rows = keys.set_column(0, pa.field(ID_COLUMN, pa.utf8(), nullable=False), ids)
         if stays is not None:
-            rows, origin = rows.filter(stays), origin.filter(stays)
-        change = TableChange(self.entity, verb, rows, origin, fresh=fresh)
-        return Identified(change, ids, stays, unmatchable)
+            keys, origin = keys.filter(stays), origin.filter(stays)
+        change = TableChange(self.entity, verb, keys, origin, fresh=fresh)
+        return Identified(change, self._fresh if fresh else ids, stays, unmatchable)
 
     def reject(self, positions: Iterable[int]) -> None:
         """Leave rows out from now on."""
@@ -198,14 +204,11 @@ class Intake:
 
     def _completed(self, ids: pa.Array) -> pa.Array:
         """Fresh ids for records without any; the same ones whenever it is asked again."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         if not ids.null_count or is_keyed(self.entity):
             return ids
-        if self._fresh is None:
-            self._fresh = fresh_ids(len(ids))
-        return self._fresh if ids.null_count == len(ids) else pc.coalesce(ids, pa.array(self._fresh))
+        return pc.coalesce(ids, self._fresh.slice(0, len(ids)))
 
 
 def key_columns(entity: EntityType) -> list[str]:

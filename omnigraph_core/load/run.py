@@ -225,4 +225,8 @@ class Load:
             intake.close()
 
     def _step(self, phase: str) -> None:
+        """What one phase needed in passing is given back before the next begins."""
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
         self._progress(ProgressEvent(phase, 0))

@@ -90,8 +90,7 @@ class Source:
         """The lines of the input. `on_bytes` is told how many of its bytes each block took."""
         line, told = 1, 0
         with open_input(self.path) as opened:
-            measured = Measured(opened, self.name, self._tally)
-            file = content(measured, self.name)
+            file = content(Measured(opened, self.name, self._tally), self.name)
             while text := self._read_block(file, line):
                 if on_bytes is not None and self.bytes_read > told:
                     on_bytes(self.bytes_read - told)
@@ -101,7 +100,6 @@ class Source:
                     text = text.removeprefix(_UTF8_MARK)
                 yield Block(line, text if text.endswith(b"\n") else text + b"\n")
                 line += _count_lines(text)
-            measured.drain()
             if on_bytes is not None and self.bytes_read > told:
                 on_bytes(self.bytes_read - told)
 

@@ -50,7 +50,10 @@ class Budget:
 
     def check_rows(self, rows: int, columns: int) -> None:
         """May a result of this size be made? Every column of it is 8 bytes a row, twice for a moment."""
+        self.check_bytes(rows, rows * max(columns, 1) * 16)
+
+    def check_bytes(self, rows: int, needed: int) -> None:
+        """May so many bytes be held for so many rows?"""
         self.check_time()
-        needed = rows * max(columns, 1) * 16
         if needed > self.memory_bytes:
             raise TooManyRows(rows, needed, self.memory_bytes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.query.checked import Plain
 from omnigraph_core.query.syntax import Operator
+from omnigraph_core.read.values import python_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +126,7 @@ def _within(left: pa.Array, operator: Operator, right: pa.Array) -> BoolArray:
     """Is one text in another, or a value among the items of a list; row by row, as there is no kernel."""
     import numpy as np
 
-    pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+    pairs = zip(python_values(left), python_values(right), strict=True)
     if operator is Operator.STARTS_WITH:
         found = (a is not None and b is not None and a.startswith(b) for a, b in pairs)
     else:

@@ -132,7 +132,11 @@ class Entities:
 
     def scan(self, where: str | None, columns: Sequence[str]) -> IntArray:
         """The codes of all that pass a filter, with these properties read along the way."""
-        batches = list(self._scan([ID_COLUMN, *columns], where))
+        batches, rows, size = [], 0, 0
+        for batch in self._scan([ID_COLUMN, *columns], where):
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            self._budget.check_bytes(rows, size)
+            batches.append(batch)
         codes = self._met(batch.column(0) for batch in batches)
         if where is None:
             self.is_complete = True

@@ -11,6 +11,7 @@ from omnigraph_core.read.arrays import distinct
 from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.order import sort_keys, text_ranks
 from omnigraph_core.read.rows import Rows
+from omnigraph_core.read.values import list_texts, value_codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,7 @@ def _key_order(keys: Sequence[pa.Array], count: int) -> IntArray:
     arrays = []
     for key in keys:
         if pa.types.is_nested(key.type):
-            arrays.append(np.argsort(np.argsort([str(value) for value in key.to_pylist()], kind="stable")))
+            arrays.append(text_ranks(pa.array(list_texts(key), pa.utf8())))
         else:
             arrays += sort_keys(key, descending=False)
     return np.lexsort(list(reversed(arrays))).astype(np.int64) if arrays else np.arange(count)
@@ -64,7 +65,7 @@ def _groups(keys: Sequence[tuple[pa.Array, IntArray]], count: int) -> tuple[IntA
     numbers = np.zeros(count, np.int64)
     size = 1
     for values, places in keys:
-        codes = _codes(values)
+        codes = value_codes(values)
         radix = int(codes.max(initial=0)) + 1
         present, numbers = distinct(numbers * radix + codes[places], size * radix)
         size = max(1, len(present))
@@ -73,24 +74,6 @@ def _groups(keys: Sequence[tuple[pa.Array, IntArray]], count: int) -> tuple[IntA
     firsts = np.empty(size, np.int64)
     firsts[numbers[::-1]] = np.arange(count - 1, -1, -1)
     return numbers, firsts
-
-
-def _codes(values: pa.Array) -> IntArray:
-    """A number for each value, the same for equal ones; 0 for null."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_nested(values.type):
-        known: dict[str | None, int] = {None: 0}
-        texts = (None if value is None else repr(value) for value in values.to_pylist())
-        return np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(values))
-    if pa.types.is_boolean(values.type):
-        return text_ranks(values)
-    if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0, values.type))  # -0.0 and 0.0 are one key
-    indices = values.dictionary_encode().indices
-    return indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False) + 1  # type: ignore[no-any-return]
 
 
 def _aggregate(aggregate: Aggregate, matcher: Matcher, rows: Rows, groups: IntArray, total: int) -> pa.Array:

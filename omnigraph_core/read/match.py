@@ -24,7 +24,7 @@ from omnigraph_core.read.plan import (
 )
 from omnigraph_core.read.rows import START, Rows
 from omnigraph_core.read.text import matching_ids
-from omnigraph_core.read.values import constant_array
+from omnigraph_core.read.values import constant_array, value_codes
 from omnigraph_core.schema import EntityType
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Matcher:
         rows = seed
         around, self._types = self._types, plan.types
         for step in plan.steps:
-            if not rows.count and self._is_settled(step, rows):
-                continue
+            if not rows.count and not isinstance(step, ScanNodes | Expand):
+                continue  # nothing comes of no rows; but a variable must get its (empty) column
             self._session.budget.check_time()
             with self._session.statistics.step(str(step)) as done:
                 rows = self._do(step, rows)
@@ -61,10 +61,6 @@ class Matcher:
     def of_variable(self, variable: str) -> Entities:
         """The entities that a variable of the match being done, or done last, ranges over."""
         return self._session.entities(self._types[variable])
-
-    def _is_settled(self, step: Step, rows: Rows) -> bool:
-        """Nothing comes of no rows; but a variable must get its (empty) column."""
-        return not isinstance(step, ScanNodes | Expand)
 
     def _do(self, step: Step, rows: Rows) -> Rows:
         if isinstance(step, ScanNodes):
@@ -114,11 +110,10 @@ class Matcher:
             new, old = old, new
         scanned = self.value(new, Rows(len(codes), {step.variable: codes}))
         present = self.value(old, rows)
-        both = pa.chunked_array([scanned, present]).combine_chunks().dictionary_encode().indices
-        numbers = both.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = value_codes(pa.concat_arrays([scanned, present]))
         mine, theirs = numbers[: len(codes)], numbers[len(codes) :]
         order = np.argsort(mine, kind="stable")
-        order = order[mine[order] >= 0]
+        order = order[mine[order] > 0]
         positions, places = join_on(theirs, mine[order])
         self._session.budget.check_rows(len(positions), len(rows.codes) + 1)
         result = rows.taken(positions, {step.variable: codes[order][places]})

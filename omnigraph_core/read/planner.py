@@ -43,6 +43,9 @@ _REVERSED = {
 _EQUAL_PART = 0.01
 _OTHER_PART = 0.3
 
+# Beyond so many hops the guess is as good as any, and would not fit a float.
+_HOPS_COUNTED_MAX = 8
+
 
 class Planner:
     """Plans the matches of one query. `carried` are properties to read along with an entity."""
@@ -151,7 +154,7 @@ class _MatchSteps:
         rows = self._planner.rows(traversal.edge)
         each = rows / max(1, self._planner.rows(near)) if near is not None else float(rows)
         target = traversal.right if traversal.left in self.bound else traversal.left
-        return max(each, 0.01) ** traversal.max_hops * self._part(target)
+        return max(each, 0.01) ** min(traversal.max_hops, _HOPS_COUNTED_MAX) * self._part(target)
 
     def _follow(self, traversal: EdgeTraversal) -> None:
         self._traversals.remove(traversal)

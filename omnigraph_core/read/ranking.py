@@ -136,7 +136,8 @@ def _distances(
         and limit is not None
         and has_vector_index(entities.table, search.property)
     ):
-        found = nearest_ids(entities.table, search.property, vector.tolist(), max(limit, 1), candidates.where)
+        count = max(1, min(limit, len(codes)))
+        found = nearest_ids(entities.table, search.property, vector.tolist(), count, candidates.where)
         codes = entities.codes_of(found)
     pieces = [
         _exact(entities, search.property, codes[start : start + _VECTORS_PER_BATCH], vector)

@@ -31,6 +31,9 @@ DEFAULT_EDITS = 2
 _EDITS_MAX = 8
 _TEXTS_PER_BATCH = 100_000
 
+# The texts of so few candidates are read and searched; for more, the whole type is searched by its index.
+_READ_DIRECTLY_MAX = 2_000
+
 
 def matching_ids(
     session: Session, entities: Entities, searches: tuple[TextSearch, ...], where: str | None
@@ -60,13 +63,14 @@ def text_scores(
     none = np.zeros(0, np.int64), np.zeros(0, np.float64)
     if text is None or not len(codes):
         return none
-    if len(codes) > _TEXTS_PER_BATCH or search.function is TextFunction.FUZZY:
+    is_fuzzy = search.function is TextFunction.FUZZY
+    if len(codes) > _READ_DIRECTLY_MAX or is_fuzzy:
         ids = matching_ids(session, entities, (search,), None)
         codes = codes[entities.among(codes, ids)]
         if not len(codes):
             return none
     texts = entities.column(search.property, codes)
-    if search.function is TextFunction.FUZZY:
+    if is_fuzzy:
         scores = FuzzyQuery(text, max_edits(session, search), entities.table.ref).scores(texts)
         stems, _ = search_texts(texts, text, entities.table.ref)
         scores[stems] = np.maximum(scores[stems], 1.0)

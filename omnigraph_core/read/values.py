@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.query.checked import Plain, PlainValue
 from omnigraph_core.query.temporal import to_milliseconds
@@ -11,6 +11,8 @@ from omnigraph_core.schema import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from omnigraph_core.read.arrays import IntArray
 
 
 def constant_array(value: Plain, type_: PropertyType, length: int) -> pa.Array:
@@ -21,14 +23,18 @@ def constant_array(value: Plain, type_: PropertyType, length: int) -> pa.Array:
 
     stored = [_stored(item) for item in value] if isinstance(value, tuple) else _stored(value)
     kind = arrow_type(type_)
-    if isinstance(value, tuple) and not type_.is_list and type_.scalar is not Scalar.VECTOR:
-        kind = pa.list_(pa.float64())
+    if (
+        isinstance(value, tuple)
+        and type_.scalar.is_integer
+        and any(isinstance(item, float) for item in value)
+    ):
+        kind = pa.list_(pa.field("item", pa.float64()))  # [1, 2.5] is a list of its first item's type
     return pa.repeat(pa.scalar(stored, kind), length) if length else pa.array([], kind)
 
 
 def _stored(value: PlainValue) -> object:
     """Arrow takes a `datetime` for a Date64 as its day alone; milliseconds it takes as they are."""
-    return to_milliseconds(value) if isinstance(value, datetime) and isinstance(value, date) else value
+    return to_milliseconds(value) if isinstance(value, datetime) else value
 
 
 def shown_column(values: pa.Array, type_: PropertyType) -> pa.Array:
@@ -42,3 +48,42 @@ def shown_column(values: pa.Array, type_: PropertyType) -> pa.Array:
         return values.cast(pa.int64()).cast(instant)
     items = pa.list_(pa.field("item", pa.int64()))
     return values.cast(items).cast(pa.list_(pa.field("item", instant)))
+
+
+def python_values(values: pa.Array) -> list[Any]:
+    """Values as Python compares them; a DateTime as its milliseconds, since Arrow would give its day."""
+    import pyarrow as pa
+
+    kind = values.type
+    if pa.types.is_date64(kind):
+        values = values.cast(pa.int64())
+    elif pa.types.is_list(kind) and pa.types.is_date64(kind.value_type):
+        values = values.cast(pa.list_(pa.field("item", pa.int64())))
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def list_texts(values: pa.Array) -> list[str | None]:
+    """A text for each list, the same for equal lists; null for null."""
+    return [
+        None if items is None else repr([item + 0.0 if isinstance(item, float) else item for item in items])
+        for items in python_values(values)
+    ]
+
+
+def value_codes(values: pa.Array) -> IntArray:
+    """A number for each value, the same for equal ones; 0 for null."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_nested(values.type):
+        known: dict[str | None, int] = {None: 0}
+        texts = list_texts(values)
+        return np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(values))
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0, values.type))  # -0.0 and 0.0 are one key
+    indices = values.dictionary_encode().indices
+    return indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False) + 1  # type: ignore[no-any-return]

@@ -328,6 +328,18 @@ def test_values_of_every_type_survive(tmp_path: Path) -> None:
     assert grouped == [(None, None, 1), (["", "ä"], [0.25, -1.0], 1)]
 
 
+def test_lists_of_instants_and_mixed_numbers(tmp_path: Path) -> None:
+    noon, later = "2024-02-29T12:00:00Z", "2024-02-29T12:00:00.001Z"
+    records = [node("T", k="a", at=noon, ats=[later]), node("T", k="b", at=later, ats=[noon])]
+    graph = made(tmp_path, "node T { k: String @key at: DateTime? ats: [DateTime]? }", records)
+    body = "match { $t: T $u: T $t.ats contains $u.at } return { $t, $u }"
+    assert rows(graph, body) == [("a", "b"), ("b", "a")]
+    assert len(rows(graph, "match { $t: T } return { $t.ats as ats, count($t) as n }")) == 2
+    assert rows(graph, "match { $t: T } return { [1, 2.5] as l, [] as e } limit 1") == [([1.0, 2.5], [])]
+    literal = f'match {{ $t: T [datetime("{noon}")] contains $t.at }} return {{ $t }}'
+    assert rows(graph, literal) == [("a",)]
+
+
 def test_now_is_one_instant(people: Graph) -> None:
     before = datetime.now(timezone.utc)
     found = rows(people, "match { $p: Person } return { now() as a, now() as b }")
@@ -339,6 +351,13 @@ def test_minus_zero_and_zero_are_one_group(tmp_path: Path) -> None:
     records = [node("T", k="a", f=0.0), node("T", k="b", f=-0.0)]
     graph = made(tmp_path, "node T { k: String @key f: F64? }", records)
     assert rows(graph, "match { $t: T } return { $t.f as f, count($t) as n }") == [(0.0, 2)]
+
+
+def test_minus_zero_joins_zero(tmp_path: Path) -> None:
+    schema = "node T { k: String @key f: F64? } node U { k: String @key f: F64? }"
+    records = [node("T", k="a", f=0.0), node("T", k="n"), node("U", k="b", f=-0.0), node("U", k="n")]
+    graph = made(tmp_path, schema, records)
+    assert rows(graph, "match { $t: T $u: U $t.f = $u.f } return { $t, $u }") == [("a", "b")]
 
 
 def test_large_whole_numbers_are_summed_exactly(tmp_path: Path) -> None:
@@ -360,7 +379,7 @@ def test_hop_ranges_on_a_chain(mode: TraversalMode | None, tmp_path: Path) -> No
     records = [node("N", k=f"n{n}") for n in range(6)]
     records += [edge("Next", f"n{n}", f"n{n + 1}") for n in range(5)]
     graph = made(tmp_path, CHAIN, records, traversal_mode=mode)
-    for low, high in ((1, 3), (2, 3), (2, 2), (4, 9)):
+    for low, high in ((1, 3), (2, 3), (2, 2), (4, 9), (1, 2**32 - 1)):
         body = f'match {{ $a: N {{ k: "n0" }} $a next{{{low},{high}}} $b }} return {{ $b.k }}'
         assert rows(graph, body) == [(f"n{n}",) for n in range(low, min(high, 5) + 1)]
     back = 'match { $b: N { k: "n5" } $a next{2,3} $b } return { $a.k }'

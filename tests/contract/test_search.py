@@ -17,9 +17,11 @@ from omnigraph_core.errors import BadDataError, RefusedError
 from omnigraph_core.graph import Graph
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.read import ranking, text
 from omnigraph_core.read.embedding import EmbedderFailed
 from omnigraph_core.settings import EmbedSettings, Settings, load_settings
 from omnigraph_core.tables.indexes import list_indexes
+from omnigraph_core.tables.search import nearest_ids
 from tests.records import edge, node, write_jsonl
 
 SCHEMA = """
@@ -28,7 +30,7 @@ node Doc {
   title: String? @index
   body: String? @index
   embedding: Vector(4)? @index
-  rank: F64?
+  rank: F64? @index
 }
 node Author { name: String @key }
 edge Wrote: Author -> Doc
@@ -358,3 +360,29 @@ def test_a_recorded_model_must_be_the_embedders(tmp_path: Path) -> None:
         graph.query(source)
     named = replace(settings, embed=EmbedSettings(provider="mock", model="big-one"))
     assert Graph.open(str(tmp_path / "g"), named).query(source).row_count == 1
+
+
+def test_many_candidates_are_left_to_the_index(
+    states: dict[str, Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few partitions all of them are looked into, so the answer is the exact one."""
+    searches = [search for search in SEARCHES if "nearest" in search]
+    expected = [states["none"].query(f"query q() {{ {search} }}").to_pylist() for search in searches]
+    monkeypatch.setattr(ranking, "EXACT_ROWS_MAX", 5)
+    used = []
+    monkeypatch.setattr(ranking, "nearest_ids", lambda *given: used.append(given) or nearest_ids(*given))
+    for search, rows in zip(searches, expected, strict=True):
+        assert states["full"].query(f"query q() {{ {search} }}").to_pylist() == rows
+    assert used
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_texts_are_searched_in_pieces(
+    size: int, states: dict[str, Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = [search for search in SEARCHES if "nearest" not in search]
+    expected = [states["full"].query(f"query q() {{ {search} }}").to_pylist() for search in searches]
+    monkeypatch.setattr(text, "_TEXTS_PER_BATCH", size)
+    monkeypatch.setattr(text, "_READ_DIRECTLY_MAX", size)
+    for search, rows in zip(searches, expected, strict=True):
+        assert states["none"].query(f"query q() {{ {search} }}").to_pylist() == rows

@@ -349,3 +349,22 @@ def test_ctrl_c_leaves_no_branch(small: Scene, tmp_path: Path) -> None:
     graph = open_graph(root, SETTINGS)
     assert graph.branches() == ["main"]
     check_whole(graph)
+
+
+def test_fragments_of_a_load_that_died_are_deleted_by_the_next_writer(tmp_path: Path) -> None:
+    """More than a fragment's worth, so that there is a record of what was written."""
+    root, path = tmp_path / "g", tmp_path / "big.jsonl"
+    Graph.init(str(root), "node N { k: String @key n: I32? }", SETTINGS)
+    path.write_text("".join(f'{{"type":"N","data":{{"k":"k{n}","n":{n}}}}}\n' for n in range(260_000)))
+    command = [OMNIGRAPH, "load", root, "--data", path, "--mode", "append"]
+    environment = clean_environment(OMNIGRAPH_FSYNC="off", OMNIGRAPH_FAILPOINTS="load.fragment_written=kill")
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    data = next((root / "nodes").iterdir()) / "data"
+    assert len(list(data.iterdir())) == 1
+    assert len(list((root / "__staging").iterdir())) == 1
+    graph = open_graph(root, SETTINGS)
+    assert list(data.iterdir()) == []
+    check_whole(graph)
+    assert graph.load([str(path)], LoadMode.APPEND).total == 260_000
+    check_whole(graph)

@@ -159,6 +159,12 @@ def test_a_ragged_record(tmp_path: Path, record: str, number: int) -> None:
     assert [row["k"] for row in rows] == ["y"]
 
 
+def test_a_nul_byte_anywhere_is_refused(tmp_path: Path) -> None:
+    rows, violations = read(tmp_path, b"k,n\n" + b"pad,1\n" * 1000 + b"a\0b,1\n", "K")
+    assert said(violations) == ["1002: k: holds a NUL byte, which is no text"]
+    assert len(rows) == 1000
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     content = b"k,n\n" + b"pad,1\n" * 1000 + b"a\0b,1\nc\xffd,1\ngood,1\n"
     rows, violations = read(tmp_path, content, "K")
