@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import (
@@ -18,37 +18,17 @@ from omnigraph_core.catalog.files import (
     restore_schema_files,
     schema_at,
 )
-from omnigraph_core.change.mutate import Changed, run_mutation
-from omnigraph_core.change.plan import Intent
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.export.jsonl import chosen_types
-from omnigraph_core.export.tables import TypedTable, text_blocks, write_files
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import CommitGone, CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.history.recoveries import Recovery, read_recoveries
 from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.load.inputs import resolve_inputs
-from omnigraph_core.load.rejects import RejectsFile
-from omnigraph_core.load.run import Load, Loaded, Rejecting
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, migrate, read_stamp
 from omnigraph_core.progress import Progress, silent
-from omnigraph_core.query import (
-    CheckedMutation,
-    QueryChoiceError,
-    as_read,
-    bind_params,
-    check_query,
-    choose_query,
-    parse_queries,
-    read_param_texts,
-)
-from omnigraph_core.read.execute import Reading
-from omnigraph_core.read.result import QueryResult
 from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.files import Format
 from omnigraph_core.schema.render import render
@@ -71,6 +51,15 @@ from omnigraph_core.write.plan import WriterKind
 from omnigraph_core.write.sidecar import Sidecar, read_sidecar
 from omnigraph_core.write.staging import sweep_staging
 from omnigraph_core.write.sweep import SweepReport
+
+# The floors of reading, changing, loading and exporting are imported by the methods that use
+# them: a command needs one of them, and waits for the others in vain.
+if TYPE_CHECKING:
+    from omnigraph_core.change.mutate import Changed
+    from omnigraph_core.export.tables import TypedTable
+    from omnigraph_core.load.assemble import LoadMode
+    from omnigraph_core.load.run import Loaded
+    from omnigraph_core.read.result import QueryResult
 
 
 class OpenMode(StrEnum):
@@ -202,16 +191,14 @@ class Graph:
 
         `param_texts` are `K=V`, read by the declared types, beside the values in `params`.
         """
+        from omnigraph_core.change.mutate import run_mutation
+        from omnigraph_core.change.plan import Intent
+        from omnigraph_core.query import as_mutation
+        from omnigraph_core.query.prepared import QueryRequest
+
         catalog = self.catalog()
-        file = parse_queries(source, source_name)
-        query = choose_query(file, name)
-        checked = check_query(query, catalog.schema, file.source)
-        if not isinstance(checked, CheckedMutation):
-            raise QueryChoiceError(
-                f"query '{checked.name}' reads; it changes nothing", hint="run it with `omnigraph query`"
-            )
-        given = {**(params or {}), **read_param_texts(query.parameters, param_texts)}
-        bound = bind_params(query.parameters, given)
+        request = QueryRequest(source, source_name, name, params, param_texts)
+        checked, bound = request.prepare(catalog.schema)
         intent = Intent(
             WriterKind.MUTATION,
             actor or self.settings.default_actor,
@@ -219,7 +206,8 @@ class Graph:
             message=message,
             if_commit=if_commit,
         )
-        return run_mutation(self.door, branch, checked, catalog.schema, bound, intent, dry_run=dry_run)
+        mutation = as_mutation(checked)
+        return run_mutation(self.door, branch, mutation, catalog.schema, bound, intent, dry_run=dry_run)
 
     def load(
         self,
@@ -246,6 +234,11 @@ class Graph:
         unless the load succeeds. With `rejects`, bad records are written to that file and
         the others loaded, unless there are more than `max_rejects` of them.
         """
+        from omnigraph_core.change.plan import Intent
+        from omnigraph_core.load.inputs import resolve_inputs
+        from omnigraph_core.load.rejects import RejectsFile
+        from omnigraph_core.load.run import Load, Rejecting
+
         catalog = self.catalog()
         actor = actor or self.settings.default_actor
         intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
@@ -281,6 +274,8 @@ class Graph:
 
         Ordered by table key, then by id. A ref is read with the schema it had.
         """
+        from omnigraph_core.export.tables import text_blocks
+
         yield from text_blocks(self._typed_tables(ref, branch, types), format_)
 
     def export_files(
@@ -293,9 +288,14 @@ class Graph:
         types: Sequence[str] = (),
     ) -> list[Path]:
         """The same as a file, or one file a type in a directory: all of them whole, or none."""
+        from omnigraph_core.export.tables import write_files
+
         return write_files(out, self._typed_tables(ref, branch, types), format_)
 
     def _typed_tables(self, ref: str | None, branch: str, types: Sequence[str]) -> list[TypedTable]:
+        from omnigraph_core.export.jsonl import chosen_types
+        from omnigraph_core.export.tables import TypedTable
+
         snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
         catalog = self.catalog() if ref is None else self.catalog_of(ref)
         chosen = chosen_types(list(catalog.schema.types()), types)
@@ -322,17 +322,23 @@ class Graph:
 
         A ref is read with the schema it had. With `explain_only` the result has a plan and no rows.
         """
+        from omnigraph_core.query import as_read
+        from omnigraph_core.query.prepared import QueryRequest
+        from omnigraph_core.read.execute import Reading
+
         snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
         schema = self._schema_of(snapshot)
-        file = parse_queries(source, source_name)
-        query = choose_query(file, name)
-        checked = as_read(check_query(query, schema, file.source))
-        given = {**(params or {}), **read_param_texts(query.parameters, param_texts)}
-        bound = bind_params(query.parameters, given)
+        request = QueryRequest(source, source_name, name, params, param_texts)
+        checked, bound = request.prepare(schema)
+        read = as_read(checked)
         reading = Reading(self._tables, snapshot, schema, self.settings)
         try:
             return reading.run(
-                checked, bound, is_ref=ref is not None, timeout_s=timeout_s, explain_only=explain_only
+                as_read(checked),
+                bound,
+                is_ref=ref is not None,
+                timeout_s=timeout_s,
+                explain_only=explain_only,
             )
         finally:
             # Deleting a branch takes its files along; then that is what is wrong.

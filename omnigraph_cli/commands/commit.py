@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +13,9 @@ from omnigraph_cli.options import BranchOption, complete_branch
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command
 from omnigraph_core.errors import UsageError
-from omnigraph_core.history.log import GraphCommit, newest_first
-from omnigraph_core.manifest.reader import BranchNotFound
+
+if TYPE_CHECKING:
+    from omnigraph_core.history.log import GraphCommit
 
 _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
     "actor": lambda commit: commit.actor_id,
@@ -58,6 +59,9 @@ def register(app: typer.Typer) -> None:
         if limit is not None and limit < 0:
             raise UsageError(f"--limit: {limit} is negative")
         wanted = _parse_filters(filters or [])
+        from omnigraph_core.history.log import newest_first
+        from omnigraph_core.manifest.reader import BranchNotFound
+
         log = open_for_listing(run).log()
         if branch is not None and branch not in log.heads:
             raise BranchNotFound(branch)

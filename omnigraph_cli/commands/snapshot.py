@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
 from omnigraph_cli.run import Run, command
-from omnigraph_core.manifest.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph_core.manifest.snapshot import Snapshot
 
 
 def register(app: typer.Typer) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core.read.arrays import distinct, is_among, whole
 from omnigraph_core.read.budget import Budget
-from omnigraph_core.schema import EntityType
+from omnigraph_core.schema import EntityType, NodeType, Scalar
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import in_filter
@@ -79,6 +79,7 @@ class Entities:
         self._statistics = statistics
         self._ids: pa.Array = pa.array([], pa.utf8())
         self._columns: dict[str, _Column] = {}
+        self._id_names = {ID_COLUMN, *_names_of_id(entity)}
         self.is_complete = False
 
     @property
@@ -132,6 +133,7 @@ class Entities:
 
     def scan(self, where: str | None, columns: Sequence[str]) -> IntArray:
         """The codes of all that pass a filter, with these properties read along the way."""
+        columns = [name for name in columns if name not in self._id_names]
         batches, rows, size = [], 0, 0
         for batch in self._scan([ID_COLUMN, *columns], where):
             rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -166,7 +168,7 @@ class Entities:
 
     def column(self, name: str, codes: IntArray) -> pa.Array:
         """A property of each of the codes."""
-        if name == ID_COLUMN:
+        if name in self._id_names:
             return self.ids_of(codes)
         self.read([name], codes)
         return self._columns[name].take(codes)
@@ -186,6 +188,7 @@ class Entities:
         import numpy as np
 
         values, _ = distinct(codes, self.size)
+        names = [name for name in names if name not in self._id_names]
         for name in names:
             self._columns.setdefault(name, _Column()).grow(self.size)
         absent = {name: self._columns[name].slots[values] < 0 for name in names}
@@ -247,3 +250,12 @@ class Entities:
             self._statistics.count_read(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch.select(list(columns))
+
+
+def _names_of_id(entity: EntityType) -> list[str]:
+    """A text that is the whole key of a node is its id, letter for letter; nothing else need be read."""
+    key = entity.key if isinstance(entity, NodeType) else None
+    if key is None or len(key.columns) != 1:
+        return []
+    prop = entity.find_property(key.columns[0])
+    return [prop.name] if prop is not None and prop.type.scalar is Scalar.STRING else []

@@ -386,3 +386,27 @@ def test_texts_are_searched_in_pieces(
     monkeypatch.setattr(text, "_READ_DIRECTLY_MAX", size)
     for search, rows in zip(searches, expected, strict=True):
         assert states["none"].query(f"query q() {{ {search} }}").to_pylist() == rows
+
+
+def test_a_branch_searches_its_own_texts(states: dict[str, Graph]) -> None:
+    """Its tables share files and indexes with main's; what it changed is found on it alone."""
+    change = (
+        'query q() { update Doc set { body: "moved to the side" } where slug = "d010" '
+        'insert Doc { slug: "new", body: "giraffe graph", embedding: [1, 0, 0, 0] } }'
+    )
+    for graph in states.values():
+        graph.create_branch("side")
+        graph.change(change, branch="side")
+    for search in SEARCHES:
+        answers = [
+            [
+                graph.query(f"query q() {{ {search} }}", branch="side").to_pylist()
+                for graph in states.values()
+            ],
+            [graph.query(f"query q() {{ {search} }}", ref="side").to_pylist() for graph in states.values()],
+        ]
+        assert all(answer == answers[0][0] for group in answers for answer in group)
+    moved = 'match { $d: Doc search($d.body, "moved") } return { $d.slug as s }'
+    assert slugs(states["full"], moved) == ["d001"]
+    found = states["full"].query(f"query q() {{ {moved} }}", branch="side").to_pylist()
+    assert [row["s"] for row in found] == ["d001", "d010"]
