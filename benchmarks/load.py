@@ -62,7 +62,7 @@ def raw(folder: Path) -> None:
         )
 
 
-def ours(folder: Path, *, indexed: bool) -> None:
+def ours(folder: Path, *, indexed: bool, parquet: bool = False) -> None:
     from omnigraph_core.graph import Graph
     from omnigraph_core.load import run
     from omnigraph_core.load.assemble import LoadMode
@@ -72,13 +72,15 @@ def ours(folder: Path, *, indexed: bool) -> None:
         run.ensure_indexes = lambda *_, **__: {}
     place = folder / ("indexed" if indexed else "plain")
     graph = Graph.init(str(place), rmat.SCHEMA, Settings(actor="bench"))
-    graph.load([str(folder / "all.jsonl")], LoadMode.APPEND)
+    inputs = ["Person.parquet", "Knows.parquet"] if parquet else ["all.jsonl"]
+    graph.load([str(folder / each) for each in inputs], LoadMode.APPEND)
 
 
 WORK: dict[str, Callable[[Path], None]] = {
     "pyarrow parse": parse,
     "raw Lance write": raw,
     "load": lambda folder: ours(folder, indexed=False),
+    "load of Parquet": lambda folder: ours(folder, indexed=False, parquet=True),
     "load + indexes": lambda folder: ours(folder, indexed=True),
 }
 
@@ -89,8 +91,8 @@ KUZU = textwrap.dedent("""
     c.execute("CREATE NODE TABLE Person(name STRING PRIMARY KEY, age INT32)")
     c.execute("CREATE REL TABLE Knows(FROM Person TO Person, since DATE, w DOUBLE)")
     b, t = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    c.execute(f"COPY Person FROM '{folder}/kuzu-nodes.parquet'")
-    c.execute(f"COPY Knows FROM '{folder}/kuzu-edges.parquet'")
+    c.execute(f"COPY Person FROM '{folder}/Person.parquet'")
+    c.execute(f"COPY Knows FROM '{folder}/Knows.parquet'")
     a = resource.getrusage(resource.RUSAGE_SELF)
     cpu = a.ru_utime + a.ru_stime - b.ru_utime - b.ru_stime
     peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
@@ -129,8 +131,8 @@ def prepare(folder: Path, edges: int) -> None:
     (folder / "nodes.jsonl").write_bytes(b"".join(lines[: rmat.NODES]))
     (folder / "edges.jsonl").write_bytes(b"".join(lines[rmat.NODES :]))
     people, knows = rmat.tables(edges)
-    pq.write_table(people, folder / "kuzu-nodes.parquet")
-    pq.write_table(knows, folder / "kuzu-edges.parquet")
+    pq.write_table(people, folder / "Person.parquet")
+    pq.write_table(knows, folder / "Knows.parquet")
     pq.write_table(people.add_column(0, "id", people["name"]), folder / "nodes.parquet")
     pq.write_table(knows.add_column(0, "id", pa.chunked_array([fresh_ids(edges)])), folder / "edges.parquet")
 

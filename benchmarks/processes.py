@@ -24,7 +24,7 @@ PROCESSES = (1, 2, 4, 8)
 
 def work(root: str, branch: str, name: str, seconds: float) -> None:
     """One writer: says `ready`, starts when told to, prints how many commits it made."""
-    settings = Settings(actor=name, lock_timeout=600.0)
+    settings = Settings(actor=name, lock_timeout_s=600.0)
     graph = Graph.open(root, settings, OpenMode.READ_WRITE)
     graph.snapshot(branch)
     print("ready", flush=True)

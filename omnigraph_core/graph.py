@@ -334,7 +334,7 @@ class Graph:
         reading = Reading(self._tables, snapshot, schema, self.settings)
         try:
             return reading.run(
-                as_read(checked),
+                read,
                 bound,
                 is_ref=ref is not None,
                 timeout_s=timeout_s,

@@ -10,7 +10,8 @@ leaves the sidecar, and whoever takes the branch's lock next finishes or undoes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from omnigraph_core import faults, layout
@@ -49,6 +50,7 @@ from omnigraph_core.write.sweep import Sweeper
 from omnigraph_core.write.writable import WritableTable
 
 REPLANS_MAX = 5
+OPTIMISTIC_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +76,27 @@ class Door:
         self.publisher = Publisher(self.manifest)
         self.recoverer = Recoverer(tables, self.manifest, self.publisher)
         self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)
+        self._kept: Lock | None = None
 
     def write(self, branch: str, build: Callable[[Snapshot], WritePlan | None]) -> Published:
         """Plan and publish; planned again, from a fresh snapshot, when somebody else was faster.
 
         `build` returns None when there is nothing to do.
         """
-        for _ in range(1 + REPLANS_MAX):
-            base = self.base(branch)
-            plan = None
-            try:
-                plan = build(base)
-                return Published(None, base) if plan is None else self.publish(plan)
-            except (StalePlan, SchemaChanged):
-                if plan is not None:
-                    discard_files(self.storage, plan.staged, plan.spared)
-            except (StorageError, NotFoundError) as error:
-                check_branch(self.manifest, base)
-                if plan is not None or not _may_have_lost_a_fork(base, error):
-                    raise
+        for attempt in range(1 + REPLANS_MAX):
+            with self._keeping_lock(branch, wanted=attempt >= OPTIMISTIC_ATTEMPTS):
+                base = self.base(branch)
+                plan = None
+                try:
+                    plan = build(base)
+                    return Published(None, base) if plan is None else self.publish(plan)
+                except (StalePlan, SchemaChanged):
+                    if plan is not None:
+                        discard_files(self.storage, plan.staged, plan.spared)
+                except (StorageError, NotFoundError) as error:
+                    check_branch(self.manifest, base)
+                    if plan is not None or not _may_have_lost_a_fork(base, error):
+                        raise
         raise ReplansUsedUp(
             f"branch '{branch}': {1 + REPLANS_MAX} times in a row somebody else wrote first",
             hint="try again",
@@ -100,8 +104,28 @@ class Door:
 
     def base(self, branch: str) -> Snapshot:
         """Where planning starts: pending recoveries done, then one snapshot."""
-        self.sweeper.sweep()
+        if self._kept is None:
+            self.sweeper.sweep()
+        else:
+            self.sweeper.heal(branch, self._kept)
         return self.manifest.snapshot(branch)
+
+    @contextmanager
+    def _keeping_lock(self, branch: str, *, wanted: bool) -> Iterator[None]:
+        """Hold the branch's lock while a write is planned as well.
+
+        A writer that plans without it loses to whoever publishes meanwhile, and among many
+        small writers some would lose again and again. From its third attempt on, it does not.
+        """
+        if not wanted:
+            yield
+            return
+        with self._locked(branch, "plan") as lock:
+            self._kept = lock
+            try:
+                yield
+            finally:
+                self._kept = None
 
     def open_for_write(self, base: Snapshot, table_key: str) -> WritableTable:
         """A table to stage on; forked first if the branch has no lineage of its own yet."""
@@ -240,9 +264,15 @@ class Door:
         except OmnigraphError:
             return
 
-    def _locked(self, branch: str, doing: str, operation_id: str | None = None) -> Lock:
+    @contextmanager
+    def _locked(self, branch: str, doing: str, operation_id: str | None = None) -> Iterator[Lock]:
+        """The branch's lock: taken and released, or the one that is being kept anyway."""
+        if self._kept is not None:
+            yield self._kept
+            return
         name = layout.branch_lock(branch)
-        return self.storage.locks.lock(name, doing=doing, operation_id=operation_id).acquire()
+        with self.storage.locks.lock(name, doing=doing, operation_id=operation_id).acquire() as lock:
+            yield lock
 
 
 def _may_have_lost_a_fork(base: Snapshot, error: OmnigraphError) -> bool:
