@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,11 @@ from omnigraph_core import faults
 from omnigraph_core.settings import Settings
 
 pytest_plugins = ["tests.s3server"]
+
+# A shell ignores Ctrl-C for what it starts in the background, and children inherit that: tests
+# that interrupt them would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OMNIGRAPH = Path(sys.executable).with_name("omnigraph")
