@@ -38,6 +38,10 @@ JSONL
 run omnigraph load --data people.jsonl --mode append --as ann
 run omnigraph export
 
+say "Query it: patterns, hops, grouping, negation."
+run omnigraph query -e 'query q() { match { $p: Person $p worksAt $c } return { $p.name as who, $c.name as firm } }'
+run omnigraph query -e 'query q() { match { $p: Person not { $p worksAt $_ } } return { $p.name } }' --format table
+
 say "Branch, and change things there: main does not move."
 run omnigraph branch create review
 cat > changes.gq <<'GQ'
