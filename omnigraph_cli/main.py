@@ -14,6 +14,7 @@ from typer.exceptions import Abort, TyperException
 
 from omnigraph_cli import exits, streams
 from omnigraph_cli.commands import (
+    blob,
     branch,
     change,
     commit,
@@ -61,6 +62,7 @@ def build_app() -> typer.Typer:
         query,
         lint,
         export,
+        blob,
         status,
         snapshot,
         branch,

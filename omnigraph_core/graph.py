@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from omnigraph_core.export.tables import TypedTable
     from omnigraph_core.load.assemble import LoadMode
     from omnigraph_core.load.run import Loaded
+    from omnigraph_core.read.blob import Blob
     from omnigraph_core.read.result import QueryResult
 
 
@@ -343,6 +344,23 @@ class Graph:
         finally:
             # Deleting a branch takes its files along; then that is what is wrong.
             check_branch(self._manifest, snapshot)
+
+    def blob(
+        self,
+        kind: str,
+        type_name: str,
+        entity_id: str,
+        name: str,
+        *,
+        branch: str = layout.MAIN_BRANCH,
+        ref: str | None = None,
+    ) -> Blob:
+        """One blob property of one entity, `kind` being `node` or `edge`; now, or at a ref."""
+        from omnigraph_core.read.blob import find_blob
+
+        snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
+        schema = self._schema_of(snapshot)
+        return find_blob(self._tables, snapshot, schema, kind, type_name, entity_id, name)
 
     def _schema_of(self, snapshot: Snapshot) -> Schema:
         """The schema a snapshot was published with."""

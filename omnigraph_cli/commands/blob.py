@@ -1,0 +1,92 @@
+"""`omnigraph blob …`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
+from omnigraph_cli.output import counted
+from omnigraph_cli.run import Run, command
+from omnigraph_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph_core.read.blob import Blob
+
+KindArgument = Annotated[str, typer.Argument(metavar="node|edge", help="What the type is.")]
+TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="The type.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The entity.")]
+PropertyArgument = Annotated[str, typer.Argument(metavar="PROPERTY", help="Its blob property.")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Read blobs.")
+    app.add_typer(group, name="blob")
+
+    @command(
+        group,
+        "get",
+        takes_graph=False,
+        examples=[
+            "omnigraph blob get node Photo p1 image --out p1.jpg",
+            "omnigraph blob get node Photo p1 image | file -",
+        ],
+    )
+    def get(
+        run: Run,
+        kind: KindArgument,
+        type_name: TypeArgument,
+        entity_id: IdArgument,
+        name: PropertyArgument,
+        out: Annotated[
+            str | None, typer.Option("--out", metavar="FILE", help="Where to; standard output otherwise.")
+        ] = None,
+        branch: BranchOption = None,
+        snapshot: SnapshotOption = None,
+    ) -> None:
+        """Write the bytes of a blob."""
+        blob = _find(run, kind, type_name, entity_id, name, branch, snapshot)
+        if out is not None:
+            from omnigraph_core.export.files import whole_files
+
+            with whole_files() as files, files.open(Path(out)) as file:
+                file.writelines(blob.pieces())
+            return
+        sys.stdout.flush()
+        for piece in blob.pieces():
+            sys.stdout.buffer.write(piece)
+
+    @command(group, "stat", takes_graph=False, examples=["omnigraph blob stat node Photo p1 image"])
+    def stat(
+        run: Run,
+        kind: KindArgument,
+        type_name: TypeArgument,
+        entity_id: IdArgument,
+        name: PropertyArgument,
+        branch: BranchOption = None,
+        snapshot: SnapshotOption = None,
+    ) -> None:
+        """Say how large a blob is."""
+        blob = _find(run, kind, type_name, entity_id, name, branch, snapshot)
+        content = {
+            "type": blob.type_name,
+            "id": blob.entity_id,
+            "property": blob.property_name,
+            "size": blob.size,
+        }
+        run.output.result(content, counted(blob.size, "byte"))
+
+
+def _find(
+    run: Run, kind: str, type_name: str, entity_id: str, name: str, branch: str | None, ref: str | None
+) -> Blob:
+    if kind not in ("node", "edge"):
+        raise UsageError(f"'{kind}' is neither node nor edge")
+    one_target(branch, ref)
+    from omnigraph_core.graph import OpenMode
+
+    graph = run.open(OpenMode.READ_ONLY)
+    return graph.blob(kind, type_name, entity_id, name, branch=run.branch(branch), ref=ref)

@@ -1,0 +1,58 @@
+"""One blob of one entity: how large it is, and its bytes a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omnigraph_core.errors import NotFoundError
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.schema import EntityType, Scalar, Schema
+from omnigraph_core.tables.blobs import BlobFile, open_blob
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.keys import quote_text
+
+_PIECE_BYTES = 4 << 20
+
+
+class BlobNotFound(NotFoundError):
+    """There is no such entity, no such property, or it has no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A value of a blob property; `size` is in bytes."""
+
+    type_name: str
+    entity_id: str
+    property_name: str
+    file: BlobFile
+
+    @property
+    def size(self) -> int:
+        return self.file.size
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes from front to end; never more than a piece in memory."""
+        while piece := self.file.read(_PIECE_BYTES):
+            yield piece
+
+
+def find_blob(
+    tables: Tables, snapshot: Snapshot, schema: Schema, kind: str, type_name: str, entity_id: str, name: str
+) -> Blob:
+    """The blob of an entity at a snapshot."""
+    entity: EntityType = schema.node(type_name) if kind == "node" else schema.edge(type_name)
+    prop = entity.find_property(name)
+    if prop is None or prop.type.scalar is not Scalar.BLOB:
+        known = [each.name for each in entity.properties if each.type.scalar is Scalar.BLOB]
+        hint = f"blob properties are: {', '.join(known) or 'none'}"
+        raise BlobNotFound(f"{entity.name} has no blob property '{name}'", hint=hint)
+    entry = snapshot.entry(entity.table_key)
+    table = tables.open(entry.ref, entry.table_version)
+    found = table.read(["id", name], f"id = {quote_text(entity_id)}", with_row_id=True)
+    if not found.num_rows:
+        raise BlobNotFound(f"there is no {entity.name} with the id '{entity_id}'")
+    if not found.column(name)[0].is_valid:
+        raise BlobNotFound(f"{entity.name} '{entity_id}' has no {name}")
+    return Blob(entity.name, entity_id, name, open_blob(table, name, found.column("_rowid")[0].as_py()))
