@@ -53,10 +53,14 @@ def _no_failpoints() -> Iterator[None]:
 # ---- which variants run on S3 ----
 
 ONCE_REMOTELY = "once_remotely"
+MOSTLY_LOCAL = "mostly_local"
+REMOTELY = "remotely"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{ONCE_REMOTELY}: of all variants of the test, one runs on S3")
+    config.addinivalue_line("markers", f"{MOSTLY_LOCAL}: about rows; on S3 only what is marked `{REMOTELY}`")
+    config.addinivalue_line("markers", f"{REMOTELY}: in a module that is `{MOSTLY_LOCAL}`, runs on S3, too")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,7 +75,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (twins := _twins_on_s3(item)) is not None:
             lasting[twins] = item
-    items[:] = [item for item in items if (twins := _twins_on_s3(item)) is None or lasting[twins] is item]
+    items[:] = [
+        item
+        for item in items
+        if not _is_spared_s3(item) and ((twins := _twins_on_s3(item)) is None or lasting[twins] is item)
+    ]
+
+
+def _is_spared_s3(item: pytest.Item) -> bool:
+    parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    if parameters.get("place") != "s3" or not item.get_closest_marker(MOSTLY_LOCAL):
+        return False
+    return not item.get_closest_marker(REMOTELY)
 
 
 def _twins_on_s3(item: pytest.Item) -> tuple[str, object] | None:

@@ -20,6 +20,8 @@ from omnigraph_core.write.freshness import CommitPreconditionFailed
 from tests.records import D1, S1, edges, exported, node, nodes, write_jsonl
 from tests.writers import check_whole
 
+pytestmark = pytest.mark.mostly_local
+
 MakeGraph = Callable[..., Graph]
 
 
@@ -56,6 +58,7 @@ def refused(graph: Graph, source: str, kind: type[OmnigraphError], **options: ob
     return caught.value
 
 
+@pytest.mark.remotely
 def test_insert_with_parameters(graph: Graph) -> None:
     source = "query add($n: String, $a: I32?) { insert Person { name: $n, age: $a } }"
     changed = graph.change(source, params={"n": "Eve", "a": 7})
@@ -72,6 +75,7 @@ def test_inserting_a_key_again_replaces_the_whole_row(graph: Graph) -> None:
     assert len(nodes(graph, "Person")) == 4
 
 
+@pytest.mark.remotely
 def test_node_and_edge_in_one_query_are_one_commit(graph: Graph) -> None:
     before = len(graph.log().history("main"))
     changed = graph.change(
@@ -96,6 +100,7 @@ def test_many_inserts_publish_once(graph: Graph) -> None:
     assert len(nodes(graph, "Person")) == 54
 
 
+@pytest.mark.remotely
 def test_a_dangling_endpoint_leaves_nothing_of_the_first_statement(graph: Graph) -> None:
     source = 'query q() { insert Person { name: "Eve" } insert Knows { from: "Eve", to: "Nobody" } }'
     error = refused(graph, source, InvalidRecords)
@@ -161,6 +166,7 @@ def test_what_no_mutation_may_do(source: str, rule: str, graph: Graph) -> None:
     assert error.details()["rule"] == rule
 
 
+@pytest.mark.remotely
 def test_deleting_a_node_deletes_its_edges(graph: Graph) -> None:
     changed = graph.change('query q() { delete Person where name = "Ann" }')
     assert (changed.affected_nodes, changed.affected_edges) == (1, 4)
@@ -286,6 +292,7 @@ def test_value_rules_hold_for_insert_and_update(assignment: str, message: str, m
     assert str(error) == "@check violation on Item.sku: value 'UPPER' does not match pattern '^[a-z]+$'"
 
 
+@pytest.mark.remotely
 def test_blobs_survive_an_update_of_something_else(make: MakeGraph) -> None:
     graph = make("node F { k: String @key data: Blob? note: String? }")
     graph.change('query q($b: Blob) { insert F { k: "f", data: $b } }', params={"b": "base64:aGVsbG8="})
@@ -294,6 +301,7 @@ def test_blobs_survive_an_update_of_something_else(make: MakeGraph) -> None:
     assert nodes(graph, "F")["g"] == {"k": "g", "note": "n"}
 
 
+@pytest.mark.remotely
 def test_if_commit(graph: Graph) -> None:
     head = graph.head()
     assert head is not None
@@ -314,6 +322,7 @@ def test_a_dry_run_counts_and_writes_nothing(graph: Graph) -> None:
     refused(graph, 'query q() { insert Knows { from: "Ann", to: "No" } }', InvalidRecords, dry_run=True)
 
 
+@pytest.mark.remotely
 def test_on_a_branch(graph: Graph) -> None:
     graph.create_branch("dev")
     graph.change('query q() { delete Person where name = "Ann" }', branch="dev")
@@ -340,6 +349,7 @@ def test_an_insert_beside_another_writers_insert_keeps_both(
     assert {"Eve", "Fay"} <= set(nodes(graph, "Person"))
 
 
+@pytest.mark.remotely
 def test_an_update_that_lost_a_race_says_so(graph: Graph, place: str, settings: Settings) -> None:
     """Somebody else writes the table between planning and the lock."""
     other = Graph.open(place, settings, OpenMode.READ_WRITE)

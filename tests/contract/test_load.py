@@ -21,6 +21,8 @@ from omnigraph_core.settings import Settings, load_settings
 from tests.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
 from tests.writers import check_whole
 
+pytestmark = pytest.mark.mostly_local
+
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -64,6 +66,7 @@ def loader(make: Callable[[str], Loader]) -> Loader:
     return loader
 
 
+@pytest.mark.remotely
 def test_a_load_is_one_commit_that_names_its_input(loader: Loader) -> None:
     history = loader.graph.log().history("main")
     assert [commit.operation for commit in history] == ["load", "init"]
@@ -106,6 +109,7 @@ def test_append_of_an_existing_id_is_a_conflict(loader: Loader) -> None:
     assert caught.value.details()["key_conflict"] == {"table_key": "node:Person", "id": "Ann"}
 
 
+@pytest.mark.remotely
 def test_merge_replaces_old_rows_and_adds_new_ones(loader: Loader) -> None:
     loader.load("merge", [node("Person", name="Ann", age=1), node("Person", name="Eve")])
     people = nodes(loader.graph, "Person")
@@ -114,6 +118,7 @@ def test_merge_replaces_old_rows_and_adds_new_ones(loader: Loader) -> None:
     assert len(people) == 5
 
 
+@pytest.mark.remotely
 def test_overwrite_replaces_the_types_it_has_and_no_others(loader: Loader) -> None:
     kept = nodes(loader.graph, "Company")
     records = [node("Person", name=name) for name in ("Ann", "Bob", "Cy", "Dee")]
@@ -306,6 +311,7 @@ def test_no_records_no_commit(loader: Loader) -> None:
     assert loader.graph.head() == head
 
 
+@pytest.mark.remotely
 def test_from_makes_the_branch_with_the_load(loader: Loader) -> None:
     start = loader.graph.head()
     loader.load("append", [node("Person", name="Later")])
@@ -319,6 +325,7 @@ def test_from_makes_the_branch_with_the_load(loader: Loader) -> None:
     check_whole(loader.graph)
 
 
+@pytest.mark.remotely
 def test_a_load_that_fails_makes_no_branch(loader: Loader) -> None:
     loader.refused("append", [edge("Knows", "Ann", "Zed")], InvalidRecords, branch="dev", source="main")
     loader.refused("append", [node("Person", name="Ann")], RecordsConflict, branch="dev", source="main")
@@ -352,6 +359,7 @@ def test_an_overwrite_that_lost_a_race_says_so(loader: Loader, place: str, setti
     assert "New" in nodes(loader.graph, "Company")
 
 
+@pytest.mark.remotely
 def test_an_append_beside_another_writer_is_planned_again(
     loader: Loader, place: str, settings: Settings
 ) -> None:
@@ -414,6 +422,7 @@ EVERYTHING = [
 ]
 
 
+@pytest.mark.remotely
 def test_export_and_load_give_the_same_graph(make: Callable[[str], Loader], tmp_path: Path) -> None:
     loader = make(ALL)
     loader.load("append", EVERYTHING)
@@ -435,6 +444,7 @@ def test_export_and_load_give_the_same_graph(make: Callable[[str], Loader], tmp_
     check_whole(copy)
 
 
+@pytest.mark.remotely
 def test_export_of_types_and_of_old_states(loader: Loader) -> None:
     graph = loader.graph
     before = b"".join(graph.export())

@@ -26,6 +26,8 @@ from tests.contract.graphs import only_local
 from tests.records import edge, edges, node, nodes, write_jsonl
 from tests.writers import check_whole
 
+pytestmark = pytest.mark.mostly_local
+
 SCHEMA = """
 node P { k: String @key n: I32? mail: String? @unique }
 node Free { name: String note: String? @unique(name) }
@@ -86,9 +88,10 @@ NEW = [node("P", k=f"new{number}") for number in range(6)]
 INSERT = 'query q($i: I32) { insert P { k: "small", n: $i } }'
 
 
+@pytest.mark.remotely
 @pytest.mark.parametrize("mode", ["append", "merge"])
 def test_an_insert_meanwhile_does_not_cost_the_fragments(mode: str, held: Held) -> None:
-    held.load(mode, NEW, INSERT, times=3)
+    held.load(mode, NEW, INSERT, times=2)
     assert held.fragments_written == 3
     assert len(nodes(held.graph, "P")) == 13
     check_whole(held.graph)
@@ -118,6 +121,7 @@ def test_a_merge_replaces_what_was_changed_meanwhile(held: Held) -> None:
     ['query q($i: I32) { insert P { k: "new1", n: 7 } }', 'query q($i: I32) { delete P where k = "p2" }'],
     ids=["its new row is inserted", "a row it replaces is deleted"],
 )
+@pytest.mark.remotely
 def test_a_merge_is_written_again_when_what_it_replaces_has_changed(meanwhile: str, held: Held) -> None:
     records = [*NEW[:2], *(node("P", k=f"p{number}", n=100) for number in range(2, 4))]
     held.load("merge", records, meanwhile)
@@ -158,6 +162,7 @@ CONFLICTS: dict[str, tuple[str, list[dict[str, Any]], str, type[OmnigraphError]]
 }
 
 
+@pytest.mark.remotely
 @pytest.mark.parametrize("what", CONFLICTS)
 def test_a_real_conflict_changes_nothing_and_leaves_no_file(
     what: str, held: Held, list_files: Callable[[], set[str]]

@@ -517,9 +517,9 @@ def torn_versions_stay(plant: Plant) -> None:
 )
 def upsert_with_new_row_ids(plant: Plant) -> None:
     """An updated row does not keep its row id."""
-    from omnigraph_core.tables import stage
+    from omnigraph_core.tables import sink
 
-    plant.replace(stage, "keep_row_ids", _nothing)
+    plant.replace(sink, "keep_row_ids", _nothing)
 
 
 @bug(
