@@ -95,7 +95,7 @@ def _outstanding(table: Table, entity: EntityType, unindexed_max: int) -> _Work:
     work = _Work([], [])
     for spec in index_specs(entity):
         known = built.get(spec.name)
-        if _uncovered_rows(table, known) <= unindexed_max or not _can_be_built(table, spec):
+        if _uncovered_rows(table, known) <= unindexed_max or not _can_be_built(table, spec, known):
             continue
         if known is None or len(known.segments) >= _SEGMENTS_MAX:
             work.build.append(spec)
@@ -109,6 +109,10 @@ def _uncovered_rows(table: Table, built: BuiltIndex | None) -> int:
     return sum(rows[fragment] for fragment in uncovered_fragments(table, built))
 
 
-def _can_be_built(table: Table, spec: IndexSpec) -> bool:
-    """A vector index needs a vector to start from; until there is one it waits."""
-    return spec.kind is not IndexKind.VECTOR or table.count_rows(f"{spec.column} IS NOT NULL") > 0
+def _can_be_built(table: Table, spec: IndexSpec, known: BuiltIndex | None) -> bool:
+    """A vector index needs vectors in what it is to cover; until there are some it waits."""
+    if spec.kind is not IndexKind.VECTOR:
+        return True
+    where = f"{spec.column} IS NOT NULL"
+    left = uncovered_fragments(table, known)
+    return bool(table.read(["id"], where, fragment_ids=left).num_rows)
