@@ -26,9 +26,10 @@ def progress_bar(*, wanted: bool, color: bool = True) -> Iterator[Progress]:
 
         def show(event: ProgressEvent) -> None:
             counted = event.unit == "bytes"
+            rows = f" {event.done:,} rows" if event.unit == "rows" else ""
             bars.update(
                 task,
-                description=event.phase,
+                description=event.phase + rows,
                 completed=event.done if counted else 0,
                 total=event.total if counted else None,
             )
