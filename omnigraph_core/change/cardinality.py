@@ -25,7 +25,7 @@ def check_cardinality(changes: ChangeSet, committed: Committed, violations: Viol
     for edge in changes.schema.edges:
         change = changes.of(edge)
         if change is not None and not edge.cardinality.is_unbounded:
-            counts = _staying(_counts(change, committed), changes, edge, committed)
+            counts = _staying(_counts(change, committed), changes, edge)
             _compare(change, edge, counts, violations)
 
 
@@ -50,7 +50,8 @@ def _counts(change: TableChange, committed: Committed) -> pa.Table:
         )
     present = pa.chunked_array([*mine.chunks, *staying.chunks], pa.utf8())
     counted = pc.value_counts(present)
-    empty = pc.unique(lost).filter(pc.invert(pc.is_in(pc.unique(lost), value_set=counted.field("values"))))
+    losers = pc.unique(lost)
+    empty = losers.filter(pc.invert(pc.is_in(losers, value_set=counted.field("values"))))
     sources = pa.concat_arrays([counted.field("values"), empty])
     edges = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(empty), pa.int64())])
     return pa.table({SRC_COLUMN: sources, "edges": edges})
@@ -70,7 +71,7 @@ def edges_where(table: Table, column: str, values: pa.Array) -> pa.Table:
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def _staying(counts: pa.Table, changes: ChangeSet, edge: EdgeType, committed: Committed) -> pa.Table:
+def _staying(counts: pa.Table, changes: ChangeSet, edge: EdgeType) -> pa.Table:
     """Without the sources that the same change removes."""
     import pyarrow.compute as pc
 
@@ -92,13 +93,16 @@ def _compare(change: TableChange, edge: EdgeType, counts: pa.Table, violations: 
     if violations.wanted is None and change.verb is not Verb.DELETE:
         _report_each(change, edge, wrong, violations)
         return
-    shown = wrong if violations.wanted is None else wrong.slice(0, violations.wanted)
     sources = change.rows.column(SRC_COLUMN) if change.verb is not Verb.DELETE else None
-    for row in shown.to_pylist():
-        at = -1 if sources is None else sources.index(row[SRC_COLUMN]).as_py()
+    names, numbers = wrong.column(SRC_COLUMN), wrong.column("edges")
+
+    def word(row: int) -> Violation:
+        name = names[row].as_py()
+        at = -1 if sources is None else sources.index(name).as_py()
         source, line = change.origin.place(at) if change.origin and at >= 0 else (None, None)
-        violations.add(Violation(_words(edge, row[SRC_COLUMN], row["edges"]), source, line, edge.name))
-    violations.count_more(wrong.num_rows - shown.num_rows)
+        return Violation(_words(edge, name, numbers[row].as_py()), source, line, edge.name)
+
+    violations.add_worded(range(wrong.num_rows), word)
 
 
 def _report_each(change: TableChange, edge: EdgeType, wrong: pa.Table, violations: Violations) -> None:

@@ -106,14 +106,16 @@ class TableChange:
         describe: Callable[[int], str],
     ) -> None:
         """Add one violation for each row index; only those that will be looked at are worded."""
-        wanted = len(rows) if violations.wanted is None else min(violations.wanted, len(rows))
-        for row in rows[:wanted].to_pylist():
+
+        def word(index: pa.Scalar) -> Violation:
+            row = index.as_py()
             source, line = self.origin.place(row) if self.origin else (None, None)
             known = None
             if self.origin is not None and self.origin.positions is not None:
                 known = (self.key, self.origin.positions[row].as_py())
-            violations.add(Violation(describe(row), source, line, self.entity.name, prop, row=known))
-        violations.count_more(len(rows) - wanted)
+            return Violation(describe(row), source, line, self.entity.name, prop, row=known)
+
+        violations.add_worded(rows, word)
 
 
 @dataclass(frozen=True, slots=True)

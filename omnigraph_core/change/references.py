@@ -87,13 +87,11 @@ def _check_kept_edges(
         if change is not None:
             gone = pc.and_(gone, pc.invert(pc.is_in(batch.column("id"), value_set=change.ids)))
         orphans = batch.filter(gone)
-        for row in orphans.slice(0, violations.wanted).to_pylist():
-            violations.add(
-                Violation(
-                    f"{column} '{clipped(row[column])}' of edge '{row['id']}' would be left without its "
-                    f"{nodes.entity.name}",
-                    type_name=edge.name,
-                )
-            )
-        kept = orphans.num_rows if violations.wanted is None else min(orphans.num_rows, violations.wanted)
-        violations.count_more(max(0, orphans.num_rows - kept))
+        ids, ends = orphans.column("id"), orphans.column(column)
+
+        def word(row: int, ids: pa.Array = ids, ends: pa.Array = ends) -> Violation:
+            end, edge_id = clipped(ends[row].as_py()), ids[row].as_py()
+            left = f"{column} '{end}' of edge '{edge_id}' would be left without its {nodes.entity.name}"
+            return Violation(left, type_name=edge.name)
+
+        violations.add_worded(range(orphans.num_rows), word)

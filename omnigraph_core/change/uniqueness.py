@@ -10,7 +10,7 @@ from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import tuple_texts
 from omnigraph_core.change.violations import Violations
-from omnigraph_core.schema import EntityType, Key, NodeType, Unique
+from omnigraph_core.schema import EntityType, Key, NodeType, Scalar, Unique
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import in_filter
 
@@ -110,7 +110,7 @@ def _lookup(entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> str
 
 def _is_text(entity: EntityType, name: str) -> bool:
     prop = entity.find_property(name)
-    return prop is None or (prop.type.scalar.value == "String" and not prop.type.is_list)
+    return prop is None or (prop.type.scalar is Scalar.STRING and not prop.type.is_list)
 
 
 def _holders(table: Table, change: TableChange, columns: Sequence[str], wanted: pa.Array) -> pa.Table:

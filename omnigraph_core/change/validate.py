@@ -15,7 +15,7 @@ from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.references import check_references
 from omnigraph_core.change.uniqueness import check_unique_committed, check_unique_inside
 from omnigraph_core.change.values import check_values
-from omnigraph_core.change.violations import SHOWN_MAX, Violation, Violations
+from omnigraph_core.change.violations import Violation, Violations, listed, listed_details
 from omnigraph_core.errors import ConflictError
 
 
@@ -25,18 +25,12 @@ class RecordsConflict(ConflictError):
     def __init__(
         self, violations: tuple[Violation, ...], total: int, key_conflict: tuple[str, str] | None
     ) -> None:
-        lines = [str(violation) for violation in violations[:SHOWN_MAX]]
-        if total > len(lines):
-            lines.append(f"…and {total - len(lines)} more")
         hint = "use merge mode or an update to change existing entities" if key_conflict else None
-        super().__init__("\n".join(lines), hint=hint)
+        super().__init__(listed(violations, total), hint=hint)
         self.violations, self.total, self.key_conflict = violations, total, key_conflict
 
     def details(self) -> Mapping[str, object]:
-        found: dict[str, object] = {
-            "violations": [violation.details() for violation in self.violations[:SHOWN_MAX]],
-            "total": self.total,
-        }
+        found = listed_details(self.violations, self.total)
         if self.key_conflict:
             found["key_conflict"] = {"table_key": self.key_conflict[0], "id": self.key_conflict[1]}
         return found

@@ -6,12 +6,15 @@ are kept, which is what a person reads before fixing the program that wrote the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from omnigraph_core.errors import BadDataError
 
 SHOWN_MAX = 20
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +48,29 @@ class Violation:
         }
 
 
+def listed(violations: tuple[Violation, ...], total: int) -> str:
+    """The message of a failure by violations: the first of them, and how many more there are."""
+    lines = [str(violation) for violation in violations[:SHOWN_MAX]]
+    if total > len(lines):
+        lines.append(f"…and {total - len(lines)} more")
+    return "\n".join(lines)
+
+
+def listed_details(violations: tuple[Violation, ...], total: int) -> dict[str, object]:
+    """The same for machine output."""
+    return {"violations": [each.details() for each in violations[:SHOWN_MAX]], "total": total}
+
+
 class InvalidRecords(BadDataError):
     """Records break rules. `violations` are the first ones kept, `total` counts all."""
 
     def __init__(self, violations: tuple[Violation, ...], total: int) -> None:
-        shown = violations[:SHOWN_MAX]
-        lines = [str(violation) for violation in shown]
-        if total > len(shown):
-            lines.append(f"…and {total - len(shown)} more")
-        super().__init__("\n".join(lines))
+        super().__init__(listed(violations, total))
         self.violations = violations
         self.total = total
 
     def details(self) -> Mapping[str, object]:
-        shown = [violation.details() for violation in self.violations[:SHOWN_MAX]]
-        return {"violations": shown, "total": self.total}
+        return listed_details(self.violations, self.total)
 
 
 class Violations:
@@ -75,13 +86,15 @@ class Violations:
         if self._keep is None or len(self._kept) < self._keep:
             self._kept.append(violation)
 
+    def add_worded(self, items: Sequence[_Item], word: Callable[[_Item], Violation]) -> None:
+        """Add one violation for each item; only those that will be looked at are worded."""
+        kept = items if self.wanted is None else items[: self.wanted]
+        self.extend(word(item) for item in kept)
+        self._total += len(items) - len(kept)
+
     def extend(self, violations: Iterable[Violation]) -> None:
         for violation in violations:
             self.add(violation)
-
-    def count_more(self, number: int) -> None:
-        """Count violations that nobody will look at one by one."""
-        self._total += number
 
     @property
     def total(self) -> int:

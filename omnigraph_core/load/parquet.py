@@ -236,14 +236,14 @@ def _report(converted: _Converted, entity: EntityType, source: str, violations: 
         for number, (_, fault) in enumerate(converted.faults)
         for row in np.flatnonzero(fault.rows.to_numpy(zero_copy_only=False))
     ]
-    for row, number in sorted(found):
-        if violations.wanted is not None and violations.wanted <= 0:
-            violations.count_more(1)
-            continue
+
+    def word(place: tuple[int, int]) -> Violation:
+        row, number = place
         name, fault = converted.faults[number]
         record = _record(converted.batch, row)
-        line = converted.first + row
-        violations.add(Violation(fault.describe(row), source, line, entity.name, name, record))
+        return Violation(fault.describe(row), source, converted.first + row, entity.name, name, record)
+
+    violations.add_worded(sorted(found), word)
 
 
 def _record(batch: pa.RecordBatch, row: int) -> bytes:

@@ -138,6 +138,16 @@ def test_overwrite_must_not_orphan_an_edge_it_keeps(loader: Loader) -> None:
     assert edges(loader.graph, "WorksAt") == [("Ann", "Acme")]
 
 
+def test_edges_left_without_their_nodes_are_counted_once(make: Callable[[str], Loader]) -> None:
+    loader = make(S1)
+    people = [node("Person", name=f"p{number}") for number in range(26)]
+    loader.load("append", [*people, *(edge("Knows", "p0", f"p{number}") for number in range(1, 26))])
+    with pytest.raises(InvalidRecords) as caught:
+        loader.load("overwrite", [node("Person", name="p0")])
+    assert caught.value.total == 25
+    assert str(caught.value).endswith("…and 5 more")
+
+
 def test_a_dangling_edge_fails_and_the_next_load_succeeds(loader: Loader) -> None:
     message = loader.refused("append", [edge("Knows", "Ann", "Zed")], InvalidRecords)
     assert message == "F:1: Knows: dst 'Zed' not found in Person"

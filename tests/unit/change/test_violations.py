@@ -31,7 +31,9 @@ def test_the_first_are_shown_and_all_are_counted() -> None:
     violations = Violations()
     for line in range(1, 1235):
         violations.add(Violation("bad", "f", line, "T", "p"))
-    violations.count_more(20)
+    worded: list[int] = []
+    violations.add_worded(range(20), lambda item: worded.append(item) or Violation("late"))
+    assert worded == []
     assert violations.total == 1254
     with pytest.raises(InvalidRecords) as caught:
         violations.raise_if_any()
