@@ -10,8 +10,7 @@ from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.violations import Violation, Violations
 from omnigraph_core.schema import EdgeType
 from omnigraph_core.schema.model import SRC_COLUMN
-from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.keys import KEYS_IN_FILTER_MAX, in_filter
+from omnigraph_core.tables.keys import rows_with
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,14 +36,14 @@ def _counts(change: TableChange, committed: Committed) -> pa.Table:
     mine = (
         change.rows.column(SRC_COLUMN) if change.verb is not Verb.DELETE else pa.chunked_array([], pa.utf8())
     )
-    table = committed.table(change.key)
+    table, names = committed.table(change.key), ["id", SRC_COLUMN]
     if change.verb is Verb.REPLACE:
         lost = table.read([SRC_COLUMN]).column(SRC_COLUMN)
         staying = lost.slice(0, 0)
     else:
-        lost = edges_where(table, "id", change.ids).column(SRC_COLUMN)
+        lost = rows_with(table, names, ["id"], change.ids).column(SRC_COLUMN)
         touched = pc.unique(pa.chunked_array([*mine.chunks, *lost.chunks], pa.utf8()))
-        around = edges_where(table, SRC_COLUMN, touched)
+        around = rows_with(table, names, [SRC_COLUMN], touched)
         staying = around.filter(pc.invert(pc.is_in(around.column("id"), value_set=change.ids))).column(
             SRC_COLUMN
         )
@@ -55,20 +54,6 @@ def _counts(change: TableChange, committed: Committed) -> pa.Table:
     sources = pa.concat_arrays([counted.field("values"), empty])
     edges = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(empty), pa.int64())])
     return pa.table({SRC_COLUMN: sources, "edges": edges})
-
-
-def edges_where(table: Table, column: str, values: pa.Array) -> pa.Table:
-    """Columns `id` and `src` of the rows whose `column` is among `values`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    names = ["id", SRC_COLUMN]
-    wanted = pa.chunked_array([values], pa.utf8())
-    if len(values) <= KEYS_IN_FILTER_MAX:
-        return table.read(names, in_filter(wanted, column) if len(values) else "false")
-    reader = table.scan(names)
-    batches = [batch.filter(pc.is_in(batch.column(column), value_set=values)) for batch in reader]
-    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _staying(counts: pa.Table, changes: ChangeSet, edge: EdgeType) -> pa.Table:

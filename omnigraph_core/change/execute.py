@@ -16,6 +16,7 @@ from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
 from omnigraph_core.change.coerce import CoercionError, blob_bytes, blob_column, column
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import fresh_ids, key_ids
+from omnigraph_core.change.uniqueness import last_of_each
 from omnigraph_core.query import BoundParams, CheckedMutation, UnfitValueError, assigned_value, evaluate
 from omnigraph_core.query.checked import (
     Assigned,
@@ -31,7 +32,7 @@ from omnigraph_core.query.temporal import to_days, to_milliseconds
 from omnigraph_core.schema import EdgeType, EntityType, NodeType, Property, Scalar, Schema
 from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.keys import KEYS_IN_FILTER_MAX, in_filter
+from omnigraph_core.tables.keys import rows_with
 from omnigraph_core.tables.memory import matching_rows
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ class _Pending:
         kept = self._rows.filter(
             pc.invert(pc.is_in(self._rows.column("id"), value_set=rows.column("id").combine_chunks()))
         )
-        self._rows = pa.concat_tables([kept, _last_of_each(rows)]).combine_chunks()
+        last = last_of_each(rows.column("id").combine_chunks())
+        self._rows = pa.concat_tables([kept, rows if last is None else rows.filter(last)]).combine_chunks()
 
 
 class _Run:
@@ -208,20 +210,10 @@ class _Run:
 
 def _edges_at(committed: Committed, edge: EdgeType, node: NodeType, ids: pa.Array) -> pa.Array:
     """Edges with one of these nodes at an end. The table counts as read even if there is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     table = committed.table(edge.table_key)
     types = ((SRC_COLUMN, edge.from_type), (DST_COLUMN, edge.to_type))
     ends = [end for end, name in types if name == node.name]
-    if len(ids) <= KEYS_IN_FILTER_MAX:
-        named = [in_filter(pa.chunked_array([ids]), end) for end in ends] if len(ids) else ["false"]
-        return table.read(["id"], " OR ".join(named)).column("id").combine_chunks()
-    found = []
-    for batch in table.scan(["id", *ends]):
-        at_end = [pc.is_in(batch.column(end), value_set=ids) for end in ends]
-        found.append(batch.column("id").filter(at_end[0] if len(at_end) == 1 else pc.or_(*at_end)))
-    return pa.chunked_array(found, pa.utf8()).combine_chunks()
+    return rows_with(table, ["id"], ends, ids).column("id").combine_chunks()
 
 
 def _table(entity: EntityType, inserted: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
@@ -243,16 +235,6 @@ def _table(entity: EntityType, inserted: Sequence[dict[str, object]], schema: pa
 
 def _has_fresh_ids(entity: EntityType) -> bool:
     return not (isinstance(entity, NodeType) and entity.key is not None)
-
-
-def _last_of_each(rows: pa.Table) -> pa.Table:
-    """The last row of each id, in the order they were given."""
-    import pyarrow.compute as pc
-
-    if pc.count_distinct(rows.column("id")).as_py() == rows.num_rows:
-        return rows
-    last = {id_: position for position, id_ in enumerate(rows.column("id").to_pylist())}
-    return rows.take(sorted(last.values()))
 
 
 def _whole_rows(table: Table, entity: EntityType, where: str) -> pa.Table:

@@ -77,6 +77,24 @@ def repeats(texts: pa.Array) -> pa.Array:
     return pa.array(np.delete(valid, first), pa.int64())
 
 
+def last_of_each(ids: pa.Array, among: pa.Array | None = None) -> pa.Array | None:
+    """Which rows (`among` these) stay when of equal ids the last counts; None for all."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chosen = ids if among is None else ids.filter(among)
+    if not len(repeats(chosen)):
+        return among
+    codes = pc.dictionary_encode(chosen).indices.to_numpy()
+    _, from_end = np.unique(codes[::-1], return_index=True)
+    last = len(codes) - 1 - from_end
+    places = np.arange(len(ids)) if among is None else np.flatnonzero(among.to_numpy(zero_copy_only=False))
+    stays = np.zeros(len(ids), np.bool_)
+    stays[places[last]] = True
+    return pa.array(stays)
+
+
 def holding(table: Table, entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> pa.Table:
     """Committed rows whose tuple is among `wanted`: columns `id` and `text` (of the tuple)."""
     import pyarrow as pa

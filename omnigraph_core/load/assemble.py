@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Verb
 from omnigraph_core.change.identity import tuple_texts
-from omnigraph_core.change.uniqueness import holding, repeats
+from omnigraph_core.change.uniqueness import holding
 from omnigraph_core.schema import EntityType, NodeType
 from omnigraph_core.tables.dataset import Table
 
@@ -57,21 +57,3 @@ def match(rows: pa.Table, entity: EntityType, committed: Callable[[], Table]) ->
         where = pc.index_in(texts, value_set=held.column("text").combine_chunks())
         ids = pc.if_else(open_, held.column("id").combine_chunks().take(where), ids)
     return Matched(ids, pc.sum(pc.invert(identified)).as_py() or 0)
-
-
-def last_of_each(ids: pa.Array, among: pa.Array | None) -> pa.Array | None:
-    """Which of the records `among` all stay when of equal ids the last counts; None for all."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    chosen = ids if among is None else ids.filter(among)
-    if not len(repeats(chosen)):
-        return among
-    codes = pc.dictionary_encode(chosen).indices.to_numpy()
-    _, from_end = np.unique(codes[::-1], return_index=True)
-    last = len(codes) - 1 - from_end
-    places = np.arange(len(ids)) if among is None else np.flatnonzero(among.to_numpy(zero_copy_only=False))
-    stays = np.zeros(len(ids), np.bool_)
-    stays[places[last]] = True
-    return pa.array(stays)

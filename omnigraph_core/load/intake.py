@@ -13,10 +13,10 @@ from omnigraph_core.change.changeset import Origin, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import FreshIds
-from omnigraph_core.change.uniqueness import check_unique_inside, repeats
+from omnigraph_core.change.uniqueness import check_unique_inside, last_of_each, repeats
 from omnigraph_core.change.values import check_values
 from omnigraph_core.change.violations import Violations
-from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed, last_of_each, match
+from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed, match
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.spool import MemoryBudget, Spool
 from omnigraph_core.schema import EdgeType, EntityType, NodeType

@@ -165,7 +165,7 @@ class Load:
             return self.outcome()
         stager = Stager(self._door.storage, branch, self._intent.actor, self._progress)
         rows = sum(intake.rows for intake in self._intakes.values())
-        with stager.recorded(self._door.base(branch), rows):
+        with stager.recorded(lambda: self._door.base(branch), rows):
             published = self._door.write(branch, partial(self._plan, stager))
         self._keep_rejects()
         warnings = published.warnings + self._index(branch, published)

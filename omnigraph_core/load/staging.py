@@ -6,7 +6,7 @@ should the process die, whoever writes next deletes them by path.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -53,14 +53,16 @@ class Stager:
         self._rows = 0
 
     @contextmanager
-    def recorded(self, base: Snapshot, rows: int) -> Iterator[None]:
+    def recorded(self, read_base: Callable[[], Snapshot], rows: int) -> Iterator[None]:
         """Keep a staging record while the block runs; a load of a moment needs none.
 
         Whatever was written and not taken over by a publish is deleted at the end.
         """
-        pinned = tuple((key, entry.table_version) for key, entry in sorted(base.tables.items()))
-        self._record = replace(self._record, pinned=pinned)
         self._is_recorded = rows >= ROWS_PER_FRAGMENT
+        if self._is_recorded:
+            tables = sorted(read_base().tables.items())
+            pinned = tuple((key, entry.table_version) for key, entry in tables)
+            self._record = replace(self._record, pinned=pinned)
         failure: BaseException | None = None
         with staging(self._storage, self._record) if self._is_recorded else nullcontext():
             try:

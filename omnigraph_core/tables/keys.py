@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import BadDataError, ConflictError
@@ -76,6 +77,23 @@ def find_keys(table: Table, keys: pa.ChunkedArray) -> pa.Table:
     reader = table.scan([KEY], with_row_id=True, with_row_address=True, batch_rows=_SCAN_BATCH_ROWS)
     matches = [batch.filter(pc.is_in(batch.column(KEY), value_set=wanted)) for batch in reader]
     return pa.Table.from_batches(matches, reader.schema).select(_found_schema().names)
+
+
+def rows_with(table: Table, names: Sequence[str], columns: Sequence[str], values: pa.Array) -> pa.Table:
+    """The columns `names` of the rows in which one of `columns`, all texts, is among `values`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(values) <= KEYS_IN_FILTER_MAX:
+        wanted = pa.chunked_array([values], pa.utf8())
+        parts = [in_filter(wanted, column) for column in columns] if len(values) else ["false"]
+        return table.read(names, " OR ".join(parts))
+    found = []
+    reader = table.scan(list(dict.fromkeys([*names, *columns])))
+    for batch in reader:
+        chosen = [pc.is_in(batch.column(column), value_set=values) for column in columns]
+        found.append(batch.filter(reduce(pc.or_, chosen)))
+    return pa.Table.from_batches(found, reader.schema).select(list(names))
 
 
 def in_filter(keys: pa.ChunkedArray, column: str = KEY) -> str:

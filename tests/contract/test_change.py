@@ -17,7 +17,7 @@ from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.query import QueryTypeError, RefusedMutationError
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.write.freshness import CommitPreconditionFailed
-from tests.records import D1, S1, edges, exported, node, nodes, write_jsonl
+from tests.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
 from tests.writers import check_whole
 
 pytestmark = pytest.mark.mostly_local
@@ -389,4 +389,19 @@ def test_an_edge_to_a_node_that_another_writer_deletes_meanwhile(
     graph.door.publish = late  # type: ignore[method-assign]
     with pytest.raises(InvalidRecords, match="dst 'Cy' not found"):
         graph.change('query q() { insert Knows { from: "Ann", to: "Cy" } }')
+    check_whole(graph)
+
+
+def test_more_nodes_than_a_filter_can_name(make: MakeGraph, tmp_path: Path) -> None:
+    """Beyond a thousand, edges are found by a scan: those of the nodes that go, and those that count."""
+    schema = "node N { k: String @key n: I32 } edge One: N -> N @card(0..1)"
+    people = [node("N", k=f"k{number}", n=number) for number in range(1300)]
+    graph = make(schema, people + [edge("One", f"k{number}", "k0") for number in range(1300)])
+    again = write_jsonl(tmp_path / "again.jsonl", [edge("One", f"k{number}", "k1") for number in range(1200)])
+    with pytest.raises(InvalidRecords) as caught:
+        graph.load([again], LoadMode.APPEND)
+    assert caught.value.total == 1200
+    changed = graph.change("query q() { delete N where n >= 100 }")
+    assert (changed.affected_nodes, changed.affected_edges) == (1200, 1200)
+    assert len(edges(graph, "One")) == 100
     check_whole(graph)
