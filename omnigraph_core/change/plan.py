@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.changeset import Change, ChangeSet, Verb
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.parts import WHOLE
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
 from omnigraph_core.tables.staged import StagedWrite, discard_files
@@ -34,7 +35,7 @@ class Intent:
         return replace(self, strict=strict)
 
 
-Stage = Callable[[WritableTable, TableChange, str], StagedWrite]
+Stage = Callable[[WritableTable, Change, str], StagedWrite]
 """Stages the change of one table for an operation."""
 
 
@@ -72,14 +73,14 @@ def plan_changes(
     )
 
 
-def _stage(door: Door, writable: WritableTable, change: TableChange, operation_id: str) -> StagedWrite:
-    table = writable.table
+def _stage(door: Door, writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
+    table, rows = writable.table, change.part((), WHOLE).rows
     if change.verb is Verb.DELETE:
-        return stage_delete(door.storage, table, operation_id, ids=change.rows.column("id"))
+        return stage_delete(door.storage, table, operation_id, ids=rows.column("id"))
     if change.verb is Verb.INSERT:
-        return stage_append(door.storage, table, change.rows, operation_id)
+        return stage_append(door.storage, table, rows, operation_id)
     stage = stage_upsert if change.verb is Verb.UPSERT else stage_overwrite
-    return stage(door.storage, table, change.rows, operation_id, proven=True)
+    return stage(door.storage, table, rows, operation_id, proven=True)
 
 
 def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import Origin, TableChange, Verb
+from omnigraph_core.change.changeset import Change, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import tuple_texts
+from omnigraph_core.change.parts import WHOLE, Part, ask_by_part
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.schema import EntityType, Key, NodeType, Scalar, Unique
 from omnigraph_core.tables.dataset import Table
@@ -22,45 +23,61 @@ if TYPE_CHECKING:
 _TUPLES_IN_FILTER_MAX = 1_000
 
 
-def check_unique_inside(
-    entity: EntityType, rows: pa.Table, origin: Origin | None, violations: Violations
-) -> None:
+def check_unique_inside(change: Change, parts: tuple[Part, ...], violations: Violations) -> None:
     """Two rows of the change must not share a tuple. Also of the key: one input may not give it twice."""
-    groups: list[Key | Unique] = list(entity.uniques)
-    if isinstance(entity, NodeType) and entity.key is not None:
-        groups.insert(0, entity.key)
-    change = TableChange(entity, Verb.INSERT, rows, origin)
+    groups: list[Key | Unique] = list(change.entity.uniques)
+    if isinstance(change.entity, NodeType) and change.entity.key is not None:
+        groups.insert(0, change.entity.key)
     for group in groups:
-        texts = tuple_texts(rows, group.columns, entity)
-        repeated = repeats(texts)
-        if len(repeated):
-            name = "@key" if isinstance(group, Key) else "@unique"
-            holders = _first_holders(texts, repeated)
-            describe = _repeat_words(change, name, group.columns, texts, holders)
-            change.report(violations, repeated, _only(group.columns), describe)
+
+        def ask(part: Part, violations: Violations, group: Key | Unique = group) -> None:
+            _check_group(change.part(group.columns, part), group, violations)
+
+        ask_by_part(parts, violations, ask)
 
 
-def check_unique_committed(change: TableChange, committed: Committed, conflicts: Violations) -> None:
+def _check_group(change: TableChange, group: Key | Unique, violations: Violations) -> None:
+    texts = tuple_texts(change.rows, group.columns, change.entity)
+    repeated = repeats(texts)
+    if len(repeated):
+        name = "@key" if isinstance(group, Key) else "@unique"
+        holders = _first_holders(texts, repeated)
+        describe = _repeat_words(change, name, group.columns, texts, holders)
+        change.report(violations, repeated, _only(group.columns), describe)
+
+
+def check_unique_committed(
+    change: Change, parts: tuple[Part, ...], committed: Committed, conflicts: Violations
+) -> None:
     """No committed row that survives the change may hold a tuple of a changed row.
 
-    Keys are exempt: a committed row with the same key is the same entity.
+    Keys are exempt: a committed row with the same key is the same entity. Which committed
+    rows an upsert replaces is known only from all of its ids, so it is asked as a whole.
     """
-    import pyarrow.compute as pc
-
     if change.verb is Verb.REPLACE or not change.has_new_rows:
         return
     for group in change.entity.uniques:
-        texts = tuple_texts(change.rows, group.columns, change.entity)
-        wanted = pc.drop_null(pc.unique(texts))
-        if not len(wanted):
-            continue
-        held = _holders(committed.table(change.key), change, group.columns, wanted)
-        if not held.num_rows:
-            continue
-        holder = dict(zip(held.column("text").to_pylist(), held.column("id").to_pylist(), strict=True))
-        rows = pc.indices_nonzero(pc.is_in(texts, value_set=held.column("text").combine_chunks()))
-        describe = _held_words(change, group.columns, texts, holder)
-        change.report(conflicts, rows, _only(group.columns), describe)
+
+        def ask(part: Part, conflicts: Violations, group: Unique = group) -> None:
+            _check_held(change.part(group.columns, part), group, committed, conflicts)
+
+        ask_by_part((WHOLE,) if change.verb is Verb.UPSERT else parts, conflicts, ask)
+
+
+def _check_held(change: TableChange, group: Unique, committed: Committed, conflicts: Violations) -> None:
+    import pyarrow.compute as pc
+
+    texts = tuple_texts(change.rows, group.columns, change.entity)
+    wanted = pc.drop_null(pc.unique(texts))
+    if not len(wanted):
+        return
+    held = _holders(committed.table(change.key), change, group.columns, wanted)
+    if not held.num_rows:
+        return
+    holder = dict(zip(held.column("text").to_pylist(), held.column("id").to_pylist(), strict=True))
+    rows = pc.indices_nonzero(pc.is_in(texts, value_set=held.column("text").combine_chunks()))
+    describe = _held_words(change, group.columns, texts, holder)
+    change.report(conflicts, rows, _only(group.columns), describe)
 
 
 def repeats(texts: pa.Array) -> pa.Array:

@@ -89,8 +89,13 @@ class Violations:
     def add_worded(self, items: Sequence[_Item], word: Callable[[_Item], Violation]) -> None:
         """Add one violation for each item; only those that will be looked at are worded."""
         kept = items if self.wanted is None else items[: self.wanted]
-        self.extend(word(item) for item in kept)
-        self._total += len(items) - len(kept)
+        self.add_counted([word(item) for item in kept], len(items))
+
+    def add_counted(self, found: Sequence[Violation], total: int) -> None:
+        """Add the first of `total` violations; `found` has all that anybody would keep."""
+        kept = found if self.wanted is None else found[: self.wanted]
+        self.extend(kept)
+        self._total += total - len(kept)
 
     def extend(self, violations: Iterable[Violation]) -> None:
         for violation in violations:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange
+from omnigraph_core.change.changeset import Change, ChangeSet
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.parts import WHOLE, Part, parts
 from omnigraph_core.change.plan import Intent, plan_changes
 from omnigraph_core.change.validate import check_against, find_violations
 from omnigraph_core.change.violations import Violations
@@ -27,9 +28,14 @@ from omnigraph_core.write.door import Door, Published
 from omnigraph_core.write.plan import WritePlan
 from omnigraph_core.write.writable import WritableTable
 
-# Of the memory a load may use, what its waiting rows get; the rest is for keys, blocks in
+# Of the memory a load may use, what its waiting rows get; and what a rule may have at hand
+# of their keys before it is asked part by part, and in a part. The rest is for blocks in
 # flight and what Arrow and Lance need while they work.
 _SPOOL_SHARE = 8
+_KEYS_SHARE = 8
+_PART_SHARE = 24
+_PART_BYTES_MIN = 2**20
+_PARTS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class Load:
         self._mode = mode
         self._intent = replace(intent, strict=mode is LoadMode.OVERWRITE)
         self._progress = progress
+        self._memory_limit_bytes = memory_limit_bytes
         self._budget = MemoryBudget(memory_limit_bytes // _SPOOL_SHARE)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
@@ -104,7 +111,7 @@ class Load:
         violations = self._settled(violations, self._bad)
         self._step("check")
         for _, intake in sorted(self._intakes.items()):
-            intake.check(violations)
+            intake.check(self._parts, violations)
         self._settled(violations, self._bad)
         self._bad_rows = {key: intake.rejected for key, intake in self._intakes.items()}
         inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
@@ -128,7 +135,8 @@ class Load:
                 for key, intake in self._intakes.items()
                 if not intake.is_all_rejected
             }
-            changes = ChangeSet(self._schema, {key: each.change for key, each in identified.items()})
+            tables = {key: each.change for key, each in identified.items()}
+            changes = ChangeSet(self._schema, tables, self._parts)
             if self._rejecting is None:
                 check_against(changes, committed, violations)
             else:
@@ -137,6 +145,15 @@ class Load:
             if not violations.total:
                 return changes, committed
             self._settled(violations, self._rejects)
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        """In how many parts the rules look at the records, so that memory suffices."""
+        key_bytes = sum(intake.key_bytes for intake in self._intakes.values())
+        if key_bytes <= self._memory_limit_bytes // _KEYS_SHARE:
+            return (WHOLE,)
+        part_bytes = max(self._memory_limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
+        return parts(min(-(-key_bytes // part_bytes), _PARTS_MAX))
 
     def _collector(self) -> Violations:
         return Violations() if self._rejecting is None else Violations(keep=None)
@@ -178,9 +195,9 @@ class Load:
             return None
         self._step("write")
 
-        def stage(writable: WritableTable, change: TableChange, operation_id: str) -> StagedWrite:
-            key = change.key
-            return stager.stage(writable, self._intakes[key], self._identified[key], operation_id)
+        def stage(writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
+            intake, identified = self._intakes[change.key], self._identified[change.key]
+            return stager.stage(writable, intake, identified, changes.parts, operation_id)
 
         plan = plan_changes(self._door, changes, committed, self._intent, stage)
         self._step("publish")
@@ -201,7 +218,7 @@ class Load:
     def outcome(self, commit_id: str | None = None, warnings: tuple[str, ...] = ()) -> Loaded:
         """What was loaded, or would be, as of the last check."""
         found = sorted(self._identified.items())
-        counts = {key: identified.change.rows.num_rows for key, identified in found}
+        counts = {key: identified.change.count for key, identified in found}
         unmatchable = sum(identified.unmatchable for _, identified in found)
         return Loaded(self._mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
 

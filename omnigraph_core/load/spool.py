@@ -31,6 +31,7 @@ class Spool:
         self._waiting: list[pa.Table] = []
         self._file: IO[bytes] | None = None
         self._writer: Any = None
+        self._schema: Any = None
         self.rows = 0
 
     def add(self, rows: pa.Table) -> None:
@@ -39,18 +40,18 @@ class Spool:
             self._budget.left -= rows.nbytes
             self._waiting.append(rows)
             return
-        with _disk_failures():
+        with disk_failures():
             if self._file is None:
                 self._begin_file(rows.schema)
             self._writer.write_table(rows)
 
-    def batches(self, batch_rows: int) -> Iterator[pa.Table]:
-        """All rows, `batch_rows` at a time (fewer at the end); may be asked for again."""
+    def batches(self, batch_rows: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """All rows (or columns of them), `batch_rows` at a time, fewer at the end; may be asked for again."""
         import pyarrow as pa
 
         held: list[pa.Table] = []
         count = 0
-        for piece in self._pieces():
+        for piece in self._pieces(columns):
             while count + piece.num_rows >= batch_rows:
                 taken = batch_rows - count
                 held.append(piece.slice(0, taken))
@@ -63,20 +64,25 @@ class Spool:
         if held:
             yield pa.concat_tables(held)
 
-    def _pieces(self) -> Iterator[pa.Table]:
+    def _pieces(self, columns: list[str] | None) -> Iterator[pa.Table]:
         import pyarrow as pa
 
         if self._file is None:
-            yield from self._waiting
+            yield from self._waiting if columns is None else (rows.select(columns) for rows in self._waiting)
             return
         if self._writer is not None:
-            with _disk_failures():
+            with disk_failures():
                 self._writer.close()
             self._writer = None
-        with _disk_failures():
+        with disk_failures():
             self._file.seek(0)
-            for batch in pa.ipc.open_stream(self._file):
-                yield pa.Table.from_batches([batch])
+            wanted = (
+                None if columns is None else sorted(self._schema.get_field_index(name) for name in columns)
+            )
+            options = pa.ipc.IpcReadOptions(included_fields=wanted)
+            for batch in pa.ipc.open_stream(self._file, options=options):
+                rows = pa.Table.from_batches([batch])
+                yield rows if columns is None else rows.select(columns)
 
     def _begin_file(self, schema: pa.Schema) -> None:
         """What was waiting in memory goes first."""
@@ -84,6 +90,7 @@ class Spool:
 
         self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
         options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._schema = schema
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)
         for rows in self._waiting:
             self._writer.write_table(rows)
@@ -98,7 +105,7 @@ class Spool:
 
 
 @contextmanager
-def _disk_failures() -> Iterator[None]:
+def disk_failures() -> Iterator[None]:
     """The temporary directory may be full, or not be there."""
     try:
         yield

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
-from omnigraph_core.change.changeset import Verb
+from omnigraph_core.change.changeset import Change, Verb
+from omnigraph_core.change.parts import Part
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.intake import Identified, Intake
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.storage import Storage
+from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.keys import find_keys
 from omnigraph_core.tables.replace import replacing_first
@@ -80,13 +82,18 @@ class Stager:
         return frozenset(file.path for each in self._written.values() for file in each.sink.files)
 
     def stage(
-        self, writable: WritableTable, intake: Intake, identified: Identified, operation_id: str
+        self,
+        writable: WritableTable,
+        intake: Intake,
+        identified: Identified,
+        parts: tuple[Part, ...],
+        operation_id: str,
     ) -> StagedWrite:
         """The rows of one table as a write on this version of it; written only if they are not yet."""
         table, change = writable.table, identified.change
         existing = None
         if change.verb is Verb.UPSERT:
-            existing = find_keys(table, change.rows.column("id"))
+            existing = _replaced(table, change, parts)
         done = self._written.get(change.key)
         if done is None or not _still_holds(done, identified, existing):
             if done is not None:
@@ -128,6 +135,14 @@ class Stager:
         for done in self._written.values():
             done.sink.discard()
         self._written = {}
+
+
+def _replaced(table: Table, change: Change, parts: tuple[Part, ...]) -> pa.Table:
+    """Id, row id and address of the rows that give way to rows of an upsert."""
+    import pyarrow as pa
+
+    found = [find_keys(table, pa.chunked_array([change.part(("id",), part).ids])) for part in parts]
+    return pa.concat_tables(found)
 
 
 def _write_rows(sink: RowSink, rows: pa.Table, existing: pa.Table | None) -> None:

@@ -1,0 +1,193 @@
+"""The rows of one type while they wait: each with its file and line, in the order they were read.
+
+Rules that compare rows look at a few columns. While these are few they are read as a
+whole; else they are dealt into parts by the text a rule compares, on disk.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
+from omnigraph_core.change.identity import tuple_texts
+from omnigraph_core.change.parts import Part, part_numbers
+from omnigraph_core.load.records import TypedRows
+from omnigraph_core.load.spool import MemoryBudget, Spool, disk_failures
+from omnigraph_core.schema import EdgeType, EntityType, NodeType
+from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
+from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Beside the columns of the type, whose names are identifiers: where a row was read, and its
+# place among all rows of its type.
+_SOURCE, _LINE, _POSITION = "@source", "@line", "@position"
+
+
+class HeldRows:
+    """All rows of one type of a load; a row is known by its position."""
+
+    def __init__(self, entity: EntityType, budget: MemoryBudget) -> None:
+        self.entity = entity
+        self.key_bytes = 0
+        """What the columns that rules look at take in memory."""
+        self._key_names = key_columns(entity)
+        self._schema: pa.Schema | None = None
+        self._sources: dict[str, int] = {}
+        self._spool = Spool(budget)
+        self._dealt: dict[tuple[str, ...], Dealt] = {}
+
+    @property
+    def count(self) -> int:
+        return self._spool.rows
+
+    def add(self, piece: TypedRows) -> None:
+        import pyarrow as pa
+
+        number = self._sources.setdefault(piece.source, len(self._sources))
+        self.key_bytes += piece.rows.select(self._key_names).nbytes
+        sources = pa.repeat(pa.scalar(number, pa.int32()), piece.rows.num_rows)
+        rows = piece.rows.append_column(_SOURCE, sources).append_column(_LINE, piece.lines)
+        self._schema = rows.schema
+        self._spool.add(rows)
+
+    def batches(self, batch_rows: int) -> Iterator[pa.Table]:
+        """The rows as they will be written, a batch at a time."""
+        for rows in self._spool.batches(batch_rows):
+            yield rows.select(rows.column_names[:-2])
+
+    def placed(self, batch_rows: int) -> Iterator[tuple[Origin, pa.Table]]:
+        """The same, each batch with its origin."""
+        start = 0
+        for rows in self._spool.batches(batch_rows):
+            yield self._origin(rows, _positions(start, rows.num_rows)), rows.select(rows.column_names[:-2])
+            start += rows.num_rows
+
+    def keys(self) -> tuple[pa.Table, Origin]:
+        """What rules look at, of all rows."""
+        import pyarrow as pa
+
+        rows = pa.concat_tables(self._selected(self._key_names)).combine_chunks()
+        return rows.select(self._key_names), self._origin(rows, _positions(0, rows.num_rows))
+
+    def part(self, by: Sequence[str], part: Part) -> tuple[pa.Table, Origin]:
+        """The columns `by` and `id` of the rows whose text of `by` is in the part."""
+        key = tuple(by)
+        if key not in self._dealt:
+            self._dealt[key] = self._deal(key, part.count)
+        rows = self._dealt[key].part(part.number)
+        return rows.select(_dealt_columns(key)), self._origin(rows, rows.column(_POSITION).combine_chunks())
+
+    def _deal(self, by: tuple[str, ...], count: int) -> Dealt:
+        dealt, start = Dealt(count), 0
+        for rows in self._selected(_dealt_columns(by)):
+            rows = rows.combine_chunks().append_column(_POSITION, _positions(start, rows.num_rows))
+            start += rows.num_rows
+            dealt.add(rows, tuple_texts(rows, by, self.entity))
+        return dealt
+
+    def _selected(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Some columns with the origin of each row; at least one table, if an empty one."""
+        assert self._schema is not None
+        names = [*columns, _SOURCE, _LINE]
+        yield self._schema.empty_table().select(names)
+        yield from self._spool.batches(ROWS_PER_FRAGMENT, names)
+
+    def _origin(self, rows: pa.Table, positions: pa.Array) -> Origin:
+        source, lines = (rows.column(name).combine_chunks() for name in (_SOURCE, _LINE))
+        return Origin(tuple(self._sources), source, lines, positions)
+
+    def close(self) -> None:
+        self._spool.close()
+        for dealt in self._dealt.values():
+            dealt.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldChange(Change):
+    """The change that held rows make. `taken` says which of them count (None: all)."""
+
+    entity: EntityType
+    verb: Verb
+    held: HeldRows
+    taken: pa.Array | None
+    fresh: bool
+
+    @property
+    def count(self) -> int:
+        import pyarrow.compute as pc
+
+        return self.held.count if self.taken is None else int(pc.sum(self.taken).as_py() or 0)
+
+    def part(self, by: Sequence[str], part: Part) -> TableChange:
+        rows, origin = self.held.keys() if part.is_whole else self.held.part(by, part)
+        change = TableChange(self.entity, self.verb, rows, origin, self.fresh)
+        return change if self.taken is None else change.filter(self.taken.take(origin.positions))
+
+
+class Dealt:
+    """Rows in parts, one after the other in a file without a name; a part is read as a whole."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._places: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
+
+    def add(self, rows: pa.Table, texts: pa.Array) -> None:
+        """Deal rows by their texts; those with a null text are compared with nothing, and left out."""
+        import numpy as np
+        import pyarrow as pa
+
+        numbers = part_numbers(texts, self._count)
+        order = np.argsort(numbers, kind="stable")
+        sorted_rows = rows.take(pa.array(order))
+        bounds = np.searchsorted(numbers[order], np.arange(self._count + 1))
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        for number, places in enumerate(self._places):
+            mine = sorted_rows.slice(bounds[number], bounds[number + 1] - bounds[number])
+            buffer = io.BytesIO()
+            with pa.ipc.new_stream(buffer, mine.schema, options=options) as writer:
+                writer.write_table(mine)
+            with disk_failures():
+                places.append((self._file.tell(), self._file.write(buffer.getbuffer())))
+
+    def part(self, number: int) -> pa.Table:
+        import pyarrow as pa
+
+        found = []
+        for start, length in self._places[number]:
+            with disk_failures():
+                self._file.seek(start)
+                found.append(pa.ipc.open_stream(self._file.read(length)).read_all())
+        return pa.concat_tables(found).combine_chunks()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def key_columns(entity: EntityType) -> list[str]:
+    """What the rules about more than one row look at."""
+    names = [ID_COLUMN]
+    if isinstance(entity, EdgeType):
+        names += [SRC_COLUMN, DST_COLUMN]
+    elif isinstance(entity, NodeType) and entity.key is not None:
+        names += entity.key.columns
+    for group in entity.uniques:
+        names += group.columns
+    return list(dict.fromkeys(names))
+
+
+def _dealt_columns(by: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys([ID_COLUMN, *by]))
+
+
+def _positions(start: int, count: int) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.array(np.arange(start, start + count))
