@@ -95,6 +95,12 @@ class Change(ABC):
     def part(self, by: Sequence[str], part: Part) -> TableChange:
         """The rows whose text of the columns `by` is in the part."""
 
+    def distinct(self, column: str, part: Part) -> pa.Array:
+        """The different texts of a column that are in the part; perhaps of rows that do not count."""
+        import pyarrow.compute as pc
+
+        return pc.unique(self.part((column,), part).rows.column(column))
+
     @property
     def key(self) -> str:
         return self.entity.table_key

@@ -43,12 +43,11 @@ def _check_new_edges(
 ) -> None:
     import pyarrow.compute as pc
 
-    change = edges.part((column,), part)
-    ends = change.rows.column(column)
-    missing = _absent(
-        pc.unique(ends), node, None if nodes is None else nodes.part((ID_COLUMN,), part), committed
-    )
+    near = None if nodes is None else nodes.part((ID_COLUMN,), part)
+    missing = _absent(edges.distinct(column, part), node, near, committed)
     if len(missing):
+        change = edges.part((column,), part)
+        ends = change.rows.column(column)
         rows = pc.indices_nonzero(pc.is_in(ends, value_set=missing).combine_chunks())
         change.report(
             violations,

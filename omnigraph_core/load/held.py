@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
 from omnigraph_core.change.identity import tuple_texts
 from omnigraph_core.change.parts import Part, part_numbers
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.spool import MemoryBudget, Spool, disk_failures
+from omnigraph_core.load.spool import Spool, disk_failures
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
@@ -39,8 +40,10 @@ class HeldRows:
         self._key_names = key_columns(entity)
         self._schema: pa.Schema | None = None
         self._sources: dict[str, int] = {}
+        self._budget = budget
         self._spool = Spool(budget)
         self._dealt: dict[tuple[str, ...], Dealt] = {}
+        self._distinct: dict[str, pa.Array | None] = {}
 
     @property
     def count(self) -> int:
@@ -83,6 +86,28 @@ class HeldRows:
         rows = self._dealt[key].part(part.number)
         return rows.select(_dealt_columns(key)), self._origin(rows, rows.column(_POSITION).combine_chunks())
 
+    def distinct(self, column: str) -> pa.Array | None:
+        """The different texts of a column, unless they take too much memory."""
+        if column not in self._distinct:
+            self._distinct[column] = self._find_distinct(column)
+        return self._distinct[column]
+
+    def _find_distinct(self, column: str) -> pa.Array | None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known, waiting, waiting_bytes = pa.array([], pa.utf8()), [], 0
+        for rows in self._selected([column]):
+            waiting.append(pc.unique(rows.column(column)))
+            waiting_bytes += waiting[-1].nbytes
+            # Together only now and then: each time costs as much as what is known already.
+            if waiting_bytes > known.nbytes:
+                known = pc.unique(pa.chunked_array([known, *waiting]))
+                waiting, waiting_bytes = [], 0
+            if known.nbytes + waiting_bytes > self._budget.distinct_bytes:
+                return None
+        return pc.unique(pa.chunked_array([known, *waiting]))
+
     def _deal(self, by: tuple[str, ...], count: int) -> Dealt:
         dealt, start = Dealt(count), 0
         for rows in self._selected(_dealt_columns(by)):
@@ -123,6 +148,13 @@ class HeldChange(Change):
         import pyarrow.compute as pc
 
         return self.held.count if self.taken is None else int(pc.sum(self.taken).as_py() or 0)
+
+    def distinct(self, column: str, part: Part) -> pa.Array:
+        """Most often there are far fewer than rows, and the rows need not be dealt."""
+        known = None if part.is_whole else self.held.distinct(column)
+        if known is None:
+            return Change.distinct(self, column, part)
+        return known.filter(part.holds(known))
 
     def part(self, by: Sequence[str], part: Part) -> TableChange:
         rows, origin = self.held.keys() if part.is_whole else self.held.part(by, part)

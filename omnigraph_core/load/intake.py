@@ -18,9 +18,9 @@ from omnigraph_core.change.uniqueness import check_unique_inside, last_of_each, 
 from omnigraph_core.change.values import check_values
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed, match
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.held import HeldChange, HeldRows
 from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.spool import MemoryBudget
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT

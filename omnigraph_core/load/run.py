@@ -8,17 +8,17 @@ from functools import partial
 
 from omnigraph_core.change.changeset import Change, ChangeSet
 from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.parts import WHOLE, Part, parts
+from omnigraph_core.change.parts import Part
 from omnigraph_core.change.plan import Intent, plan_changes
 from omnigraph_core.change.validate import check_against, find_violations
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.inputs import Input, read_inputs
 from omnigraph_core.load.intake import Identified, Intake
 from omnigraph_core.load.rejects import Rejects, RejectsFile, record_lines
-from omnigraph_core.load.spool import MemoryBudget
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
@@ -27,15 +27,6 @@ from omnigraph_core.tables.staged import StagedWrite
 from omnigraph_core.write.door import Door, Published
 from omnigraph_core.write.plan import WritePlan
 from omnigraph_core.write.writable import WritableTable
-
-# Of the memory a load may use, what its waiting rows get; and what a rule may have at hand
-# of their keys before it is asked part by part, and in a part. The rest is for blocks in
-# flight and what Arrow and Lance need while they work.
-_SPOOL_SHARE = 8
-_KEYS_SHARE = 8
-_PART_SHARE = 24
-_PART_BYTES_MIN = 2**20
-_PARTS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +79,7 @@ class Load:
         self._mode = mode
         self._intent = replace(intent, strict=mode is LoadMode.OVERWRITE)
         self._progress = progress
-        self._memory_limit_bytes = memory_limit_bytes
-        self._budget = MemoryBudget(memory_limit_bytes // _SPOOL_SHARE)
+        self._budget = MemoryBudget(memory_limit_bytes)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
         self._rejecting = rejecting
@@ -149,11 +139,7 @@ class Load:
     @property
     def _parts(self) -> tuple[Part, ...]:
         """In how many parts the rules look at the records, so that memory suffices."""
-        key_bytes = sum(intake.key_bytes for intake in self._intakes.values())
-        if key_bytes <= self._memory_limit_bytes // _KEYS_SHARE:
-            return (WHOLE,)
-        part_bytes = max(self._memory_limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
-        return parts(min(-(-key_bytes // part_bytes), _PARTS_MAX))
+        return self._budget.parts(sum(intake.key_bytes for intake in self._intakes.values()))
 
     def _collector(self) -> Violations:
         return Violations() if self._rejecting is None else Violations(keep=None)
@@ -210,7 +196,8 @@ class Load:
         self._step("index")
         try:
             loaded = [intake.entity for intake in self._intakes.values()]
-            ensure_indexes(self._door, branch, loaded, self._intent.actor)
+            actor, segment_rows = self._intent.actor, self._budget.segment_rows
+            ensure_indexes(self._door, branch, loaded, actor, segment_rows=segment_rows)
         except OmnigraphError as error:
             return (f"the load is done, but its indexes are not: {error}",)
         return ()

@@ -11,16 +11,10 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph_core.errors import StorageError
+from omnigraph_core.load.budget import MemoryBudget
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class MemoryBudget:
-    """How many bytes of rows all spools of a load may keep in memory together."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.left = bytes_max
 
 
 class Spool:
@@ -36,8 +30,8 @@ class Spool:
 
     def add(self, rows: pa.Table) -> None:
         self.rows += rows.num_rows
-        if self._file is None and rows.nbytes <= self._budget.left:
-            self._budget.left -= rows.nbytes
+        if self._file is None and rows.nbytes <= self._budget.rows_left:
+            self._budget.rows_left -= rows.nbytes
             self._waiting.append(rows)
             return
         with disk_failures():
@@ -94,7 +88,7 @@ class Spool:
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)
         for rows in self._waiting:
             self._writer.write_table(rows)
-            self._budget.left += rows.nbytes
+            self._budget.rows_left += rows.nbytes
         self._waiting = []
 
     def close(self) -> None:

@@ -17,6 +17,10 @@ from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, prepare
 
+# A segment of an index has at most so many rows, unless memory asks for fewer: every look-up
+# visits every segment.
+SEGMENT_ROWS = 16_000_000
+
 
 class IndexKind(StrEnum):
     """What an index is for; the text is part of the index's name."""
@@ -91,16 +95,18 @@ def stage_indexes(
     build: Sequence[IndexSpec] = (),
     extend: Sequence[IndexSpec] = (),
     drop: Sequence[str] = (),
+    segment_rows: int = SEGMENT_ROWS,
 ) -> StagedWrite:
     """Stage one version with the given indexes built over everything (replacing an older one
     of the same name), extended to fragments they do not cover yet, or dropped.
+
+    Sorting the rows of one segment takes memory in proportion to them, hence `segment_rows`.
     """
     existing = list_indexes(table)
-    new = build_segments(storage, table, build)
+    new = build_segments(storage, table, build, segment_rows)
     for spec in extend:
         missing = uncovered_fragments(table, existing.get(spec.name))
-        if missing:
-            new.append(_segment(storage, table, spec, missing))
+        new += _segments(storage, table, spec, missing, segment_rows)
     gone = {spec.name for spec in build} | set(drop)
     removed = [segment for name in sorted(gone & set(existing)) for segment in existing[name].segments]
     return index_write(table, new, removed, table.version, operation_id)
@@ -117,9 +123,28 @@ def index_write(
     return prepare(table.ref, StageKind.INDEX, read_version, operation, operation_id, _files(table, new))
 
 
-def build_segments(storage: Storage, table: Table, specs: Iterable[IndexSpec]) -> list[Any]:
+def build_segments(
+    storage: Storage, table: Table, specs: Iterable[IndexSpec], segment_rows: int = SEGMENT_ROWS
+) -> list[Any]:
     """Index segments over all fragments of `table`, attached to nothing yet."""
-    return [_segment(storage, table, spec, list(table.fragment_rows())) for spec in specs]
+    fragments = list(table.fragment_rows())
+    return [each for spec in specs for each in _segments(storage, table, spec, fragments, segment_rows)]
+
+
+def _segments(
+    storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int], segment_rows: int
+) -> list[Any]:
+    """Segments over the given fragments; of a sorted index as many as `segment_rows` asks for."""
+    if not fragment_ids:
+        return []
+    if spec.kind is not IndexKind.BTREE:
+        return [_segment(storage, table, spec, fragment_ids)]
+    groups, rows = [[fragment_ids[0]]], table.fragment_rows()
+    for fragment_id in fragment_ids[1:]:
+        if sum(rows[each] for each in (*groups[-1], fragment_id)) > segment_rows:
+            groups.append([])
+        groups[-1].append(fragment_id)
+    return [_segment(storage, table, spec, group) for group in groups]
 
 
 def _segment(storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int]) -> Any:

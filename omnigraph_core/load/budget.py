@@ -1,0 +1,49 @@
+"""How a load shares out the memory it may use: OMNIGRAPH_MEMORY_LIMIT.
+
+What is not given out here is for blocks in flight, and for what Arrow and Lance need
+while they work.
+"""
+
+from __future__ import annotations
+
+from omnigraph_core.change.parts import Part, parts
+from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.indexes import SEGMENT_ROWS
+
+# Parts of the limit: for rows that wait; for keys that a rule looks at as a whole; for those
+# of one part; for the different ends of edges.
+_ROWS_SHARE = 8
+_KEYS_SHARE = 8
+_PART_SHARE = 24
+_DISTINCT_SHARE = 32
+
+_PART_BYTES_MIN = 2**20
+_PARTS_MAX = 256
+# What sorting one row into an index may take.
+_INDEXED_ROW_BYTES = 256
+
+
+class MemoryBudget:
+    """The memory of one load."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self.rows_left = limit_bytes // _ROWS_SHARE
+        """How many bytes of rows may still wait in memory; the spools of all types draw on it."""
+
+    def parts(self, key_bytes: int) -> tuple[Part, ...]:
+        """In how many parts rules look at the rows, when their keys take so much together."""
+        if key_bytes <= self._limit_bytes // _KEYS_SHARE:
+            return parts(1)
+        part_bytes = max(self._limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
+        return parts(min(-(-key_bytes // part_bytes), _PARTS_MAX))
+
+    @property
+    def distinct_bytes(self) -> int:
+        """What the different texts of a column may take."""
+        return self._limit_bytes // _DISTINCT_SHARE
+
+    @property
+    def segment_rows(self) -> int:
+        """How many rows one segment of an index may have."""
+        return min(max(self._limit_bytes // _INDEXED_ROW_BYTES, ROWS_PER_FRAGMENT), SEGMENT_ROWS)
