@@ -83,31 +83,35 @@ def _by_row(violation: Violation) -> tuple[int, int, str]:
 def part_numbers(texts: pa.Array, count: int) -> np.ndarray[Any, Any]:
     """The number of the part each text is in; -1 for null."""
     import numpy as np
+
+    numbers = ((text_hashes(texts) >> np.uint64(33)) % np.uint64(count)).astype(np.int32)
+    if texts.null_count:
+        numbers[texts.is_null().to_numpy(zero_copy_only=False)] = -1
+    return numbers
+
+
+def text_hashes(texts: pa.Array) -> np.ndarray[Any, Any]:
+    """A 64-bit number for each text: the same for equal ones, and rarely for others."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not len(texts):
-        return np.empty(0, np.int32)
-    nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
     if (pc.max(pc.binary_length(texts)).as_py() or 0) > _HASHED_BYTES_MAX:
         texts = pc.binary_slice(texts.cast(pa.binary()), 0, _HASHED_BYTES_MAX)
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     characters = np.frombuffer(data or b"", np.uint8)
-    numbers = np.empty(len(texts), np.int32)
+    hashes = np.empty(len(texts), np.uint64)
     start = 0
     while start < len(texts):
         stop = int(np.searchsorted(ends, ends[start] + _BYTES_AT_ONCE, "right")) - 1
-        hashes = _hashes(characters, ends[start : stop + 1])
-        numbers[start:stop] = (hashes >> np.uint64(33)) % np.uint64(count)
+        hashes[start:stop] = _polynomials(characters, ends[start : stop + 1])
         start = stop
-    if nulls is not None:
-        numbers[nulls] = -1
-    return numbers
+    return hashes
 
 
-def _hashes(characters: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """One 64-bit number for each text that goes from one of the ends to the next.
+def _polynomials(characters: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The number of each text that goes from one of the ends to the next.
 
     With S(k) the sum of byte·Bᵗ over the first k bytes of all texts in a row, the
     polynomial of the text from s to e is (S(e) − S(s))·B⁻ˢ: no loop over texts is needed.

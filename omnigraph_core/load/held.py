@@ -87,7 +87,7 @@ class HeldRows:
         return rows.select(_dealt_columns(key)), self._origin(rows, rows.column(_POSITION).combine_chunks())
 
     def distinct(self, column: str) -> pa.Array | None:
-        """The different texts of a column, unless they take too much memory."""
+        """The different texts of a column; None when they are not few enough to be worth it."""
         if column not in self._distinct:
             self._distinct[column] = self._find_distinct(column)
         return self._distinct[column]
@@ -99,6 +99,8 @@ class HeldRows:
         known, waiting, waiting_bytes = pa.array([], pa.utf8()), [], 0
         for rows in self._selected([column]):
             waiting.append(pc.unique(rows.column(column)))
+            if len(waiting[-1]) > rows.num_rows // 2:
+                return None
             waiting_bytes += waiting[-1].nbytes
             # Together only now and then: each time costs as much as what is known already.
             if waiting_bytes > known.nbytes:
