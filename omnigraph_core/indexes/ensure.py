@@ -15,11 +15,12 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.schema import EntityType
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.indexes import (
-    SEGMENT_ROWS,
+    MEMORY_BYTES,
     BuiltIndex,
     IndexKind,
     IndexSpec,
     list_indexes,
+    segment_rows,
     stage_indexes,
     uncovered_fragments,
 )
@@ -51,7 +52,7 @@ def ensure_indexes(
     actor: str | None,
     *,
     unindexed_max: int = UNINDEXED_ROWS_MAX,
-    segment_rows: int = SEGMENT_ROWS,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> dict[str, list[str]]:
     """Index the tables in which more than `unindexed_max` rows are not; returns what was built.
 
@@ -68,7 +69,7 @@ def ensure_indexes(
             if entry is None or entry.row_count <= unindexed_max or needs_fork(entry, branch):
                 continue
             table = door.tables.open(entry.ref, entry.table_version)
-            segments_max = _SEGMENTS_MAX + entry.row_count // segment_rows
+            segments_max = _SEGMENTS_MAX + entry.row_count // segment_rows(memory_bytes)
             work = _outstanding(table, entity, unindexed_max, segments_max)
             if not work.names:
                 continue
@@ -78,7 +79,7 @@ def ensure_indexes(
                 operation_id,
                 build=work.build,
                 extend=work.extend,
-                segment_rows=segment_rows,
+                memory_bytes=memory_bytes,
             )
             writes.append(
                 TableWrite(entry.ref, entry.table_version, entry.table_version, entry.row_count, (staged,))

@@ -6,9 +6,9 @@ while they work.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from omnigraph_core.change.parts import Part, parts
-from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
-from omnigraph_core.tables.indexes import SEGMENT_ROWS
 
 # Parts of the limit: for rows that wait; for keys that a rule looks at as a whole; for those
 # of one part; for the different ends of edges.
@@ -19,8 +19,6 @@ _DISTINCT_SHARE = 32
 
 _PART_BYTES_MIN = 2**20
 _PARTS_MAX = 256
-# What sorting one row into an index may take.
-_INDEXED_ROW_BYTES = 256
 
 
 class MemoryBudget:
@@ -30,6 +28,8 @@ class MemoryBudget:
         self._limit_bytes = limit_bytes
         self.rows_left = limit_bytes // _ROWS_SHARE
         """How many bytes of rows may still wait in memory; the spools of all types draw on it."""
+        self.is_short = False
+        """Have rows gone to disk?"""
 
     def parts(self, key_bytes: int) -> tuple[Part, ...]:
         """In how many parts rules look at the rows, when their keys take so much together."""
@@ -44,6 +44,22 @@ class MemoryBudget:
         return self._limit_bytes // _DISTINCT_SHARE
 
     @property
-    def segment_rows(self) -> int:
-        """How many rows one segment of an index may have."""
-        return min(max(self._limit_bytes // _INDEXED_ROW_BYTES, ROWS_PER_FRAGMENT), SEGMENT_ROWS)
+    def index_bytes(self) -> int:
+        """What building one index may take: all of it, when everything else is done."""
+        return self._limit_bytes
+
+    def give_back(self) -> None:
+        """Return to the system what is not used any more; the allocators would keep it."""
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
+        if self.is_short:
+            _trim()
+
+
+def _trim() -> None:
+    """Lance allocates with the C library, of which only glibc has to be asked."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

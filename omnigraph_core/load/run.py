@@ -196,8 +196,8 @@ class Load:
         self._step("index")
         try:
             loaded = [intake.entity for intake in self._intakes.values()]
-            actor, segment_rows = self._intent.actor, self._budget.segment_rows
-            ensure_indexes(self._door, branch, loaded, actor, segment_rows=segment_rows)
+            actor, memory = self._intent.actor, self._budget.index_bytes
+            ensure_indexes(self._door, branch, loaded, actor, memory_bytes=memory)
         except OmnigraphError as error:
             return (f"the load is done, but its indexes are not: {error}",)
         return ()
@@ -230,7 +230,5 @@ class Load:
 
     def _step(self, phase: str) -> None:
         """What one phase needed in passing is given back before the next begins."""
-        import pyarrow as pa
-
-        pa.default_memory_pool().release_unused()
+        self._budget.give_back()
         self._progress(ProgressEvent(phase, 0))

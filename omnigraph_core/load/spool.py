@@ -85,6 +85,7 @@ class Spool:
         self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._schema = schema
+        self._budget.is_short = True
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)
         for rows in self._waiting:
             self._writer.write_table(rows)
