@@ -12,6 +12,7 @@ import typer
 from typer.models import OptionInfo
 
 from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
+from omnigraph_cli.arguments import Command
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_core import __version__, layout
@@ -164,9 +165,9 @@ def command(
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
-        app.command(name, epilog=epilog, hidden=hidden)(invoke)
+        app.command(name, cls=Command, epilog=epilog, hidden=hidden)(invoke)
         for alias in aliases:
-            app.command(alias, epilog=epilog, hidden=True)(invoke)
+            app.command(alias, cls=Command, epilog=epilog, hidden=True)(invoke)
         return body
 
     return register
