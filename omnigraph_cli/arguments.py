@@ -9,18 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 
 class Command(TyperCommand):
     """A command that converts only what there is to convert."""
 
-    def __init__(self, *positional: Any, **named: Any) -> None:
-        super().__init__(*positional, **named)
-        for parameter in self.params:
-            # Where Typer keeps its conversion once it is built; a Typer that looks
-            # elsewhere finds nothing changed, and converts everything itself.
-            parameter._runtime_param = _Conversion(parameter)  # type: ignore[attr-defined]
+    def get_params(self, ctx: Any) -> Any:
+        return _unconverted(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same for the options of a group of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _unconverted(super().get_params(ctx))
+
+
+def _unconverted(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        # Where Typer keeps its conversion once it is built; a Typer that looks
+        # elsewhere finds nothing changed, and converts everything itself.
+        parameter._runtime_param = _Conversion(parameter)
+    return parameters
 
 
 class _Conversion:

@@ -12,7 +12,7 @@ import typer
 from typer.models import OptionInfo
 
 from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
-from omnigraph_cli.arguments import Command
+from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_core import __version__, layout
@@ -122,6 +122,13 @@ _WRITING: dict[str, tuple[object, object]] = {
 _GRAPH_ARGUMENT = Annotated[str | None, typer.Argument(metavar="GRAPH", help="The graph, like --store.")]
 
 CommandBody = Callable[..., None]
+
+
+def command_group(app: typer.Typer, name: str, *, help: str) -> typer.Typer:  # noqa: A002
+    """Commands under a word of their own, as `branch` in `branch list`."""
+    group = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=help)
+    app.add_typer(group, name=name)
+    return group
 
 
 def command(

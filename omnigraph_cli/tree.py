@@ -12,6 +12,7 @@ from importlib import import_module
 
 import typer
 
+from omnigraph_cli.arguments import Group
 from omnigraph_cli.run import VersionOption
 
 PROGRAM = "omnigraph"
@@ -41,6 +42,7 @@ def build_app(argv: Sequence[str] = ()) -> typer.Typer:
     """The tree that this command line needs; importing and building it loads no data library."""
     app = typer.Typer(
         name=PROGRAM,
+        cls=Group,
         add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
