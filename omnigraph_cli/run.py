@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -17,6 +17,7 @@ from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_core import __version__, layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError, RefusedError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ import re
 import socket
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from omnigraph_core import layout
 from omnigraph_core.errors import UsageError
+from omnigraph_core.records import dataclass
 
 DEFAULT_LOCK_TIMEOUT_S = 30.0
 DEFAULT_LEASE_TTL_S = 10.0

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from omnigraph_core.manifest.rows import (
     GraphHead,
     VersionMetadata,
 )
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:

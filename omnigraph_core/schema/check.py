@@ -7,9 +7,9 @@ the order written, then what needs all of them: endpoints and names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.annotations import (
     CONSTRAINT_ANNOTATIONS,
     Place,

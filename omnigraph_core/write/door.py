@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError
@@ -23,6 +23,7 @@ from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockLost
 from omnigraph_core.storage.failures import SyncFailed
 from omnigraph_core.tables.branches import read_fork

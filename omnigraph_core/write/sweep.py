@@ -8,11 +8,10 @@ holds nothing else while it tries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockTimeout, Storage
 from omnigraph_core.write.recovery import Recovered, Recoverer
 from omnigraph_core.write.sidecar import Sidecar, list_sidecars, read_sidecar
