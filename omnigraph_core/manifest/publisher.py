@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError, InternalError, OmnigraphError, StorageError
 from omnigraph_core.manifest import rows as manifest_rows
-from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.reader import BranchReplaced, Manifest
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import migrate
@@ -113,10 +113,6 @@ class HeadChanged(ConflictError):
 
     def details(self) -> Mapping[str, object]:
         return {"branch": self.branch, "expected_head": self.expected, "actual_head": self.actual}
-
-
-class BranchReplaced(ConflictError):
-    """The branch was deleted and another one of the same name created."""
 
 
 class RowLevelCasContention(ConflictError):

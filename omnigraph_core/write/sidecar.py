@@ -278,15 +278,6 @@ def _decision_from_json(content: dict[str, Any]) -> Decision:
     return Decision(content["kind"], tuple(TableOutcome(**entry) for entry in content["outcomes"]))
 
 
-def list_sidecars(control: ControlStore) -> list[str]:
-    """Operation ids of all sidecars, oldest first (ULIDs sort by time)."""
-    return [
-        name.removesuffix(".json")
-        for name in sorted(control.list(layout.RECOVERY_DIR))
-        if name.endswith(".json")
-    ]
-
-
 def read_sidecar(control: ControlStore, operation_id: str) -> Sidecar | None:
     """The sidecar, or None when it is gone: its writer finished, or somebody recovered it."""
     path = layout.sidecar(operation_id)
