@@ -11,7 +11,6 @@ import getpass
 import os
 import re
 import socket
-import tomllib
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -257,6 +256,8 @@ def _find_config(directory: Path) -> ConfigFile | None:
 
 
 def _read_config(path: Path) -> ConfigFile:
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
