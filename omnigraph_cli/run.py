@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.models import OptionInfo
 
 from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
+from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_core import __version__, layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError, RefusedError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -123,6 +125,13 @@ _GRAPH_ARGUMENT = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Th
 CommandBody = Callable[..., None]
 
 
+def command_group(app: typer.Typer, name: str, *, help: str) -> typer.Typer:  # noqa: A002
+    """Commands under a word of their own, as `branch` in `branch list`."""
+    group = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=help)
+    app.add_typer(group, name=name)
+    return group
+
+
 def command(
     app: typer.Typer,
     name: str,
@@ -164,9 +173,9 @@ def command(
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
-        app.command(name, epilog=epilog, hidden=hidden)(invoke)
+        app.command(name, cls=Command, epilog=epilog, hidden=hidden)(invoke)
         for alias in aliases:
-            app.command(alias, epilog=epilog, hidden=True)(invoke)
+            app.command(alias, cls=Command, epilog=epilog, hidden=True)(invoke)
         return body
 
     return register

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from omnigraph_core.errors import BadDataError, LimitError, UsageError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 
 SOURCE_BYTES_MAX = 16 << 20
 

@@ -11,14 +11,14 @@ import getpass
 import os
 import re
 import socket
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from omnigraph_core import layout
 from omnigraph_core.errors import UsageError
+from omnigraph_core.records import dataclass
 
 DEFAULT_LOCK_TIMEOUT_S = 30.0
 DEFAULT_LEASE_TTL_S = 10.0
@@ -256,6 +256,8 @@ def _find_config(directory: Path) -> ConfigFile | None:
 
 
 def _read_config(path: Path) -> ConfigFile:
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ import typer
 
 from omnigraph_cli.options import BranchOption, complete_branch
 from omnigraph_cli.reading import open_for_listing
-from omnigraph_cli.run import Run, command
+from omnigraph_cli.run import Run, command, command_group
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at the history.")
-    app.add_typer(group, name="commit")
+    group = command_group(app, "commit", help="Look at the history.")
 
     @command(
         group,

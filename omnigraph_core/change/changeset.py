@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.identity import tuple_texts
 from omnigraph_core.change.parts import WHOLE, Part
 from omnigraph_core.change.violations import Violation, Violations
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema
 
 if TYPE_CHECKING:

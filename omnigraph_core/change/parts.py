@@ -7,11 +7,11 @@ uniqueness, endpoints or counts needs, and no part has to be larger than memory 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph_core.change.violations import Violation, Violations
+from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

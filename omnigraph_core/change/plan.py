@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from omnigraph_core.change.changeset import Change, ChangeSet, Verb
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.parts import WHOLE
 from omnigraph_core.ids import new_ulid
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
 from omnigraph_core.tables.staged import StagedWrite, discard_files
 from omnigraph_core.write.door import Door

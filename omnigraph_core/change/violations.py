@@ -7,10 +7,10 @@ are kept, which is what a person reads before fixing the program that wrote the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph_core.errors import BadDataError
+from omnigraph_core.records import dataclass
 
 SHOWN_MAX = 20
 

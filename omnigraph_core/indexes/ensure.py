@@ -7,11 +7,11 @@ favour to later reads: whoever calls this after a write must not let it fail the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.rules import index_specs
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.indexes import (

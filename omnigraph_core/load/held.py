@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
@@ -18,6 +17,7 @@ from omnigraph_core.change.parts import Part, part_numbers
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.spool import Spool, disk_failures
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT

@@ -13,7 +13,6 @@ usage: it only lacks `--type`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph_core.change.violations import Violations
@@ -25,6 +24,7 @@ from omnigraph_core.load.parquet import ParquetSource, read_parquet
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.source import STDIN, Source
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema, UnknownTypeError
 from omnigraph_core.schema.files import Format
 

@@ -6,7 +6,6 @@ Rows keep the order in which they were read; a row is known by its position in i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
@@ -21,6 +20,7 @@ from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed, match
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.held import HeldChange, HeldRows
 from omnigraph_core.load.records import TypedRows
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT

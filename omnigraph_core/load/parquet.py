@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.change.coerce import BLOB_PREFIX, clipped
@@ -25,6 +24,7 @@ from omnigraph_core.load.records import TypedRows, no_rows
 from omnigraph_core.load.source import input_size, open_input
 from omnigraph_core.load.widen import Fault, fits, widen
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, NodeType, PropertyType, Scalar
 from omnigraph_core.schema.files import file_columns
 from omnigraph_core.schema.model import ID_COLUMN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from omnigraph_core.change.changeset import Change, ChangeSet
@@ -22,6 +22,7 @@ from omnigraph_core.load.rejects import Rejects, RejectsFile, record_lines
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.tables.staged import StagedWrite
 from omnigraph_core.write.door import Door, Published

@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.errors import LimitError, UsageError
 from omnigraph_core.load.compressed import Measured, Tally, content
+from omnigraph_core.records import dataclass
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"

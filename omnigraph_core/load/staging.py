@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
@@ -18,6 +18,7 @@ from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.intake import Identified, Intake
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from omnigraph_core.read.planner import Planner
 from omnigraph_core.read.project import Projector
 from omnigraph_core.read.result import QueryResult, Target
 from omnigraph_core.read.session import Session
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.conditions import Run
-from omnigraph_core.read.embedding import Embedder, embedder_of
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.statistics import Statistics
 from omnigraph_core.read.topology import Topology
 from omnigraph_core.schema import EntityType, Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables
+
+if TYPE_CHECKING:
+    from omnigraph_core.read.embedding import Embedder
 
 
 class Session:
@@ -48,7 +52,9 @@ class Session:
         return self._entities[key]
 
     def embedder(self) -> Embedder:
-        """Made only when a text is to become a vector."""
+        """Made only when a text is to become a vector, and an HTTP client imported only then."""
+        from omnigraph_core.read.embedding import embedder_of
+
         return embedder_of(self._settings.embed)
 
     def row_count(self, table_key: str) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from omnigraph_core.query.checked import Direction
@@ -19,6 +18,7 @@ from omnigraph_core.read.arrays import distinct, is_among, whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.statistics import Statistics
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.settings import TraversalMode

@@ -27,7 +27,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,6 +36,7 @@ from obstore.store import S3Store
 
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import S3Settings
 from omnigraph_core.storage.control import (
     ControlObject,

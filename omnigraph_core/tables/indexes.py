@@ -8,10 +8,11 @@ it was not built from, so segments are always built anew, never re-attached.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures

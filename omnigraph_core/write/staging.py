@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph_core import faults, layout
 from omnigraph_core.ids import now_us
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 
 

@@ -17,6 +17,7 @@ CLI = REPOSITORY / "omnigraph_cli"
 FLOORS = [
     ["__init__"],
     ["errors"],
+    ["records"],
     ["ids", "progress", "faults", "jsontext", "times"],
     ["layout"],
     ["settings"],
