@@ -259,7 +259,9 @@ class Graph:
         intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
         limit = self.settings.memory_limit_bytes
         rejecting = None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects)
-        with closing(Load(self.door, catalog.schema, mode, intent, limit, progress, rejecting)) as load:
+        at_once = self.settings.load_concurrency
+        load = Load(self.door, catalog.schema, mode, intent, limit, progress, rejecting, at_once)
+        with closing(load):
             start = self._start_of(branch, source)
             load.read(resolve_inputs(paths, catalog.schema, format_, type_name))
             if start is None and not dry_run:

@@ -24,7 +24,9 @@ DEFAULT_LOCK_TIMEOUT_S = 30.0
 DEFAULT_LEASE_TTL_S = 10.0
 DEFAULT_REGION = "us-east-1"
 DEFAULT_MEMORY_LIMIT = 2 << 30
+DEFAULT_LOAD_CONCURRENCY = 8
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
+_COUNT_MAX = 1_000
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
 
 
@@ -97,6 +99,7 @@ class Settings:
     s3: S3Settings = S3Settings()
     traversal_mode: TraversalMode | None = None
     memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT
+    load_concurrency: int = DEFAULT_LOAD_CONCURRENCY
     embed: EmbedSettings = EmbedSettings()
 
     @property
@@ -123,6 +126,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         s3=_s3(env),
         traversal_mode=_traversal_mode(env),
         memory_limit_bytes=_size(env, "OMNIGRAPH_MEMORY_LIMIT", DEFAULT_MEMORY_LIMIT),
+        load_concurrency=_count(env, "OMNIGRAPH_LOAD_CONCURRENCY", DEFAULT_LOAD_CONCURRENCY),
         embed=_embed(env),
     )
 
@@ -221,6 +225,15 @@ def _size(env: Mapping[str, str], name: str, default: int) -> int:
         raise UsageError(f"{name}: '{text}' is not a size", hint="write it as 2GiB or 500MB")
     power = "kmgt".find((found["unit"] or "").lower()) + 1 if found["unit"] else 0
     return int(float(found["number"]) * 1024**power)
+
+
+def _count(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _COUNT_MAX:
+        raise UsageError(f"{name}: '{text}' is not a number from 1 to {_COUNT_MAX}")
+    return int(text)
 
 
 def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:

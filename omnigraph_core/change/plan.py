@@ -40,24 +40,25 @@ Stage = Callable[[WritableTable, Change, str], StagedWrite]
 """Stages the change of one table for an operation."""
 
 
-def plan_changes(
-    door: Door, changes: ChangeSet, committed: Committed, intent: Intent, stage: Stage | None = None
-) -> WritePlan:
-    """Stage every table; what was staged is removed again if a later table fails.
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """How the rows of a plan are written: by `stage`, some tables at a time; `stop` cuts it short."""
 
-    Without `stage`, the rows of the change set are all there is to write.
+    stage: Stage
+    tables_at_once: int = 1
+    stop: Callable[[], None] = lambda: None
+
+
+def plan_changes(
+    door: Door, changes: ChangeSet, committed: Committed, intent: Intent, staging: Staging | None = None
+) -> WritePlan:
+    """Stage every table; what was staged is removed again if another table fails.
+
+    Without `staging`, the rows of the change set are all there is to write.
     """
-    stage = stage or partial(_stage, door)
+    staging = staging or Staging(partial(_stage, door))
     operation_id = new_ulid()
-    writes: list[TableWrite] = []
-    try:
-        for change in changes:
-            writable = door.open_for_write(committed.base, change.key)
-            staged = stage(writable, change, operation_id)
-            writes.append(writable.planned(door.storage, staged))
-    except BaseException:
-        discard_files(door.storage, [staged for write in writes for staged in write.staged])
-        raise
+    writes = _staged(door, changes, committed, operation_id, staging)
     written = {write.ref.key for write in writes}
     return WritePlan(
         operation_id=operation_id,
@@ -72,6 +73,45 @@ def plan_changes(
         message=intent.message,
         details=_details(changes, writes, intent),
     )
+
+
+def _staged(
+    door: Door, changes: ChangeSet, committed: Committed, operation_id: str, staging: Staging
+) -> list[TableWrite]:
+    done: list[TableWrite] = []
+
+    def work(writable: WritableTable, change: Change) -> TableWrite:
+        staged = staging.stage(writable, change, operation_id)
+        write = writable.planned(door.storage, staged)
+        done.append(write)
+        return write
+
+    try:
+        if staging.tables_at_once == 1 or len(changes.tables) == 1:
+            return [work(door.open_for_write(committed.base, change.key), change) for change in changes]
+        # Forks take the branch's lock, one after the other.
+        writables = [door.open_for_write(committed.base, change.key) for change in changes]
+        return _side_by_side(work, writables, list(changes), staging)
+    except BaseException:
+        discard_files(door.storage, [staged for write in done for staged in write.staged])
+        raise
+
+
+def _side_by_side(
+    work: Callable[[WritableTable, Change], TableWrite],
+    writables: Sequence[WritableTable],
+    changes: Sequence[Change],
+    staging: Staging,
+) -> list[TableWrite]:
+    """All of them, or the first failure once nothing runs any more."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(staging.tables_at_once, thread_name_prefix="stage") as pool:
+        try:
+            return list(pool.map(work, writables, changes))
+        except BaseException:
+            staging.stop()
+            raise
 
 
 def _stage(door: Door, writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:

@@ -19,6 +19,8 @@ _DISTINCT_SHARE = 32
 
 _PART_BYTES_MIN = 2**20
 _PARTS_MAX = 256
+# What writing one table takes.
+_TABLE_BYTES = 2**28
 
 
 class MemoryBudget:
@@ -42,6 +44,10 @@ class MemoryBudget:
     def distinct_bytes(self) -> int:
         """What the different texts of a column may take."""
         return self._limit_bytes // _DISTINCT_SHARE
+
+    def tables_at_once(self, asked: int) -> int:
+        """How many tables are written side by side: each has a fragment's worth of rows at hand."""
+        return max(1, min(asked, self._limit_bytes // _TABLE_BYTES))
 
     @property
     def index_bytes(self) -> int:

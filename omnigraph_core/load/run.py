@@ -9,7 +9,7 @@ from functools import partial
 from omnigraph_core.change.changeset import Change, ChangeSet
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.parts import Part
-from omnigraph_core.change.plan import Intent, plan_changes
+from omnigraph_core.change.plan import Intent, Staging, plan_changes
 from omnigraph_core.change.validate import check_against, find_violations
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import OmnigraphError
@@ -74,6 +74,7 @@ class Load:
         memory_limit_bytes: int,
         progress: Progress = silent,
         rejecting: Rejecting | None = None,
+        tables_at_once: int = 1,
     ) -> None:
         self._door = door
         self._schema = schema
@@ -81,6 +82,7 @@ class Load:
         self._intent = replace(intent, strict=mode is LoadMode.OVERWRITE)
         self._progress = progress
         self._budget = MemoryBudget(memory_limit_bytes)
+        self._tables_at_once = self._budget.tables_at_once(tables_at_once)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
         self._rejecting = rejecting
@@ -186,7 +188,8 @@ class Load:
             intake, identified = self._intakes[change.key], self._identified[change.key]
             return stager.stage(writable, intake, identified, changes.parts, operation_id)
 
-        plan = plan_changes(self._door, changes, committed, self._intent, stage)
+        staging = Staging(stage, self._tables_at_once, stager.stop)
+        plan = plan_changes(self._door, changes, committed, self._intent, staging)
         self._step("publish")
         return replace(plan, spared=stager.files, on_recorded=stager.hand_over)
 

@@ -6,6 +6,7 @@ should the process die, whoever writes next deletes them by path.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from omnigraph_core import faults
 from omnigraph_core.change.changeset import Change, Verb
 from omnigraph_core.change.parts import Part
+from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.intake import Identified, Intake
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -54,6 +56,8 @@ class Stager:
         self._is_recorded = False
         self._written: dict[str, _Written] = {}
         self._rows = 0
+        self._lock = threading.Lock()
+        self._is_stopped = False
 
     @contextmanager
     def recorded(self, read_base: Callable[[], Snapshot], rows: int) -> Iterator[None]:
@@ -113,14 +117,23 @@ class Stager:
         done = _Written(identified, sink, existing)
         self._written[identified.change.key] = done
         for rows in intake.content(identified):
+            if self._is_stopped:
+                raise InternalError("another table of this load could not be written")
             _write_rows(sink, rows, existing)
-            self._rows += rows.num_rows
-            self._progress(ProgressEvent("write", self._rows, None, "rows"))
+            with self._lock:
+                self._rows += rows.num_rows
+                self._progress(ProgressEvent("write", self._rows, None, "rows"))
             faults.hit("load.fragment_written")
         return done
 
+    def stop(self) -> None:
+        """Write no more: tables that are being written are given up at the next fragment."""
+        self._is_stopped = True
+
     def _on_written(self, files: Sequence[StagedFile]) -> None:
-        if self._is_recorded:
+        if not self._is_recorded:
+            return
+        with self._lock:
             paths = (*self._record.paths, *(file.path for file in files))
             self._record = replace(self._record, paths=paths)
             amend(self._storage, self._record)
