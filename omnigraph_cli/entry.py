@@ -1,4 +1,4 @@
-"""The installed command: what runs before the first import that takes time.
+"""The installed command: what runs before the first import that takes time, and what ends it.
 
 Starting takes some tenths of a second, most of it imports. Ctrl-C in the middle of
 one leaves at once; nothing is open yet that would have to be put away.
@@ -6,6 +6,8 @@ one leaves at once; nothing is open yet that would have to be put away.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import os
 import signal
@@ -21,6 +23,9 @@ _OBJECTS_BETWEEN_COLLECTIONS = 10_000
 def run() -> None:
     """Run the command line and leave the process."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    codes: list[int] = []
+    # Registered before anything else, so called after everything that others register.
+    atexit.register(_end, codes)
     # Under nohup, or in the background of a script, interrupts are ignored, and stay so.
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:
@@ -33,9 +38,23 @@ def run() -> None:
         main()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    finally:
-        # Everything is closed and flushed; the interpreter need not sort it all out once more.
-        gc.freeze()
+    except SystemExit as leaving:
+        if isinstance(leaving.code, int):
+            codes.append(leaving.code)
+        raise
+
+
+def _end(codes: list[int]) -> None:
+    """End the process without taking it apart, which takes longer than many a command.
+
+    Threads have been joined by now, and what libraries want done at the end is done. What
+    there was to say is said, and main has looked whether it arrived.
+    """
+    if codes:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(codes[0])
 
 
 def _leave(*_: object) -> None:
