@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import field
@@ -84,6 +85,15 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where Java and Spark are, if the environment says so."""
+
+    java_home: str | None = None
+    spark_home: str | None = None
+    java_on_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the surroundings say; options given on the command line win over it."""
 
@@ -101,6 +111,7 @@ class Settings:
     memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT
     load_concurrency: int = DEFAULT_LOAD_CONCURRENCY
     embed: EmbedSettings = EmbedSettings()
+    spark: SparkSettings = SparkSettings()
 
     @property
     def default_actor(self) -> str:
@@ -128,7 +139,34 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         memory_limit_bytes=_size(env, "OMNIGRAPH_MEMORY_LIMIT", DEFAULT_MEMORY_LIMIT),
         load_concurrency=_count(env, "OMNIGRAPH_LOAD_CONCURRENCY", DEFAULT_LOAD_CONCURRENCY),
         embed=_embed(env),
+        spark=SparkSettings(
+            _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH"))
+        ),
     )
+
+
+def environment_for_child(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of this process for one that it starts, and in it the S3 access of `settings`."""
+    return {**os.environ, **s3_environment(settings.s3), **more}
+
+
+def s3_environment(s3: S3Settings) -> dict[str, str]:
+    """Variables from which `load_settings` reads these settings again."""
+    named = {
+        "AWS_REGION": s3.region,
+        "AWS_ACCESS_KEY_ID": s3.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_access_key,
+        "AWS_SESSION_TOKEN": s3.session_token,
+        "AWS_ENDPOINT_URL_S3": s3.endpoint,
+        "AWS_S3_FORCE_PATH_STYLE": _written(s3.force_path_style),
+        "AWS_ALLOW_HTTP": _written(s3.allow_http or None),
+        "OMNIGRAPH_LEASE_TTL": str(s3.lease_ttl_s),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _written(switch: bool | None) -> str | None:
+    return None if switch is None else str(switch).lower()
 
 
 def _working_directory() -> Path:

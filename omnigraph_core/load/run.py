@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.inputs import Input, read_inputs
 from omnigraph_core.load.intake import Identified, Intake
+from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.rejects import Rejects, RejectsFile, record_lines
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -94,21 +95,28 @@ class Load:
     def read(self, given: Sequence[Input]) -> None:
         """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
         violations = self._collector()
-        for piece in read_inputs(given, self._schema, violations, self._progress):
+        self._take(read_inputs(given, self._schema, violations, self._progress), violations)
+        self._examine(violations)
+        inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
+        self._intent = replace(self._intent, inputs=inputs)
+
+    def _take(self, pieces: Iterable[TypedRows], violations: Violations) -> None:
+        for piece in pieces:
             intake = self._intakes.get(piece.entity.table_key)
             if intake is None:
                 rejecting = self._rejecting is not None
                 intake = Intake(piece.entity, self._mode, self._budget, rejecting=rejecting)
                 self._intakes[piece.entity.table_key] = intake
             intake.add(piece, violations)
+
+    def _examine(self, violations: Violations) -> None:
+        """Ask the records what they break among themselves, after `violations` of each by itself."""
         violations = self._settled(violations, self._bad)
         self._step("check")
         for _, intake in sorted(self._intakes.items()):
             intake.check(self._parts, violations)
         self._settled(violations, self._bad)
         self._bad_rows = {key: intake.rejected for key, intake in self._intakes.items()}
-        inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
-        self._intent = replace(self._intent, inputs=inputs)
 
     def check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
         """Check the records against one state of the graph; raises if they do not fit it.
