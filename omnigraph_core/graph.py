@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from omnigraph_core.load.run import Loaded
     from omnigraph_core.read.blob import Blob
     from omnigraph_core.read.result import QueryResult
+    from omnigraph_core.spark.options import SparkOptions
     from omnigraph_core.write.door import Door
     from omnigraph_core.write.sidecar import Sidecar
     from omnigraph_core.write.sweep import SweepReport
@@ -236,6 +236,7 @@ class Graph:
         rejects: str | None = None,
         max_rejects: int | None = None,
         dry_run: bool = False,
+        spark: SparkOptions | None = None,
         progress: Progress = silent,
     ) -> Loaded:
         """Load files, or directories of them, as one commit; `-` is standard input.
@@ -245,7 +246,8 @@ class Graph:
 
         `source` is a ref: a branch that does not exist yet starts there, and is not made
         unless the load succeeds. With `rejects`, bad records are written to that file and
-        the others loaded, unless there are more than `max_rejects` of them.
+        the others loaded, unless there are more than `max_rejects` of them. With `spark`, a
+        Spark job reads and writes; what comes of it is the same.
         """
         from omnigraph_core.change.plan import Intent
         from omnigraph_core.load.inputs import resolve_inputs
@@ -259,18 +261,19 @@ class Graph:
         intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
         limit = self.settings.memory_limit_bytes
         rejecting = None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects)
+        if spark is not None:
+            from omnigraph_core.spark.load import SparkLoader
+
+            loader = SparkLoader(self.door, self.settings, spark, catalog.schema, progress)
+            request = (paths, format_, type_name)
+            start = self._start_of(branch, source)
+            return loader.load(request, mode, intent, rejecting, branch, start, dry_run=dry_run)
         at_once = self.settings.load_concurrency
         load = Load(self.door, catalog.schema, mode, intent, limit, progress, rejecting, at_once)
         with closing(load):
             start = self._start_of(branch, source)
-            load.read(resolve_inputs(paths, catalog.schema, format_, type_name))
-            if start is None and not dry_run:
-                return load.publish(branch)
-            load.check(self.snapshot(branch) if start is None else self._snapshot_at(start))
-            if dry_run or start is None or load.outcome().is_empty:
-                return load.outcome()
-            with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, actor):
-                return replace(load.publish(branch), branch_created=True)
+            load.read(resolve_inputs(paths, catalog.schema, format_, type_name, self.settings.s3))
+            return load.finish(branch, start, dry_run=dry_run)
 
     def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
         """Where a branch that is to be made starts; None for one that is there."""

@@ -101,10 +101,6 @@ class Violations:
         for violation in violations:
             self.add(violation)
 
-    def count(self, number: int) -> None:
-        """So many more, which nobody has kept."""
-        self._total += number
-
     @property
     def total(self) -> int:
         return self._total

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Beside the columns of the type, whose names are identifiers: where a row was read, and its
 # place among all rows of its type.
-_SOURCE, _LINE, _POSITION = "@source", "@line", "@position"
+SOURCE_COLUMN, LINE_COLUMN, POSITION_COLUMN = "@source", "@line", "@position"
 
 
 class HeldRows:
@@ -55,7 +55,7 @@ class HeldRows:
         number = self._sources.setdefault(piece.source, len(self._sources))
         self.key_bytes += piece.rows.select(self._key_names).nbytes
         sources = pa.repeat(pa.scalar(number, pa.int32()), piece.rows.num_rows)
-        rows = piece.rows.append_column(_SOURCE, sources).append_column(_LINE, piece.lines)
+        rows = piece.rows.append_column(SOURCE_COLUMN, sources).append_column(LINE_COLUMN, piece.lines)
         self._schema = rows.schema
         self._spool.add(rows)
 
@@ -84,7 +84,9 @@ class HeldRows:
         if key not in self._dealt:
             self._dealt[key] = self._deal(key, part.count)
         rows = self._dealt[key].part(part.number)
-        return rows.select(_dealt_columns(key)), self._origin(rows, rows.column(_POSITION).combine_chunks())
+        return rows.select(_dealt_columns(key)), self._origin(
+            rows, rows.column(POSITION_COLUMN).combine_chunks()
+        )
 
     def distinct(self, column: str) -> pa.Array | None:
         """The different texts of a column; None when they are not few enough to be worth it."""
@@ -113,7 +115,7 @@ class HeldRows:
     def _deal(self, by: tuple[str, ...], count: int) -> Dealt:
         dealt, start = Dealt(count), 0
         for rows in self._selected(_dealt_columns(by)):
-            rows = rows.combine_chunks().append_column(_POSITION, _positions(start, rows.num_rows))
+            rows = rows.combine_chunks().append_column(POSITION_COLUMN, _positions(start, rows.num_rows))
             start += rows.num_rows
             dealt.add(rows, tuple_texts(rows, by, self.entity))
         return dealt
@@ -121,12 +123,12 @@ class HeldRows:
     def _selected(self, columns: list[str]) -> Iterator[pa.Table]:
         """Some columns with the origin of each row; at least one table, if an empty one."""
         assert self._schema is not None
-        names = [*columns, _SOURCE, _LINE]
+        names = [*columns, SOURCE_COLUMN, LINE_COLUMN]
         yield self._schema.empty_table().select(names)
         yield from self._spool.batches(ROWS_PER_FRAGMENT, names)
 
     def _origin(self, rows: pa.Table, positions: pa.Array) -> Origin:
-        source, lines = (rows.column(name).combine_chunks() for name in (_SOURCE, _LINE))
+        source, lines = (rows.column(name).combine_chunks() for name in (SOURCE_COLUMN, LINE_COLUMN))
         return Origin(tuple(self._sources), source, lines, positions)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from omnigraph_core.change.plan import Intent, Staging, plan_changes
 from omnigraph_core.change.validate import check_against, find_violations
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.load.budget import MemoryBudget
@@ -26,8 +27,9 @@ from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.tables.staged import StagedWrite
+from omnigraph_core.write.branches import branch_for_write
 from omnigraph_core.write.door import Door, Published
-from omnigraph_core.write.plan import WritePlan
+from omnigraph_core.write.plan import WritePlan, WriterKind
 from omnigraph_core.write.writable import WritableTable
 
 
@@ -200,6 +202,19 @@ class Load:
         plan = plan_changes(self._door, changes, committed, self._intent, staging)
         self._step("publish")
         return replace(plan, spared=stager.files, on_recorded=stager.hand_over)
+
+    def finish(self, branch: str, start: GraphCommit | None, *, dry_run: bool) -> Loaded:
+        """Publish what was read, or only check it; `start` is where a branch to be made begins."""
+        if start is None and not dry_run:
+            return self.publish(branch)
+        self.check(self._door.manifest.snapshot(branch) if start is None else self._snapshot_at(start))
+        if dry_run or start is None or self.outcome().is_empty:
+            return self.outcome()
+        with branch_for_write(self._door, branch, start, WriterKind.LOAD.value, self._intent.actor):
+            return replace(self.publish(branch), branch_created=True)
+
+    def _snapshot_at(self, commit: GraphCommit) -> Snapshot:
+        return self._door.manifest.snapshot_at_version(commit.manifest_version, commit.branch)
 
     def _index(self, branch: str, published: Published) -> tuple[str, ...]:
         """The load is durable; indexes that cannot be built now are built by a later load or optimize."""

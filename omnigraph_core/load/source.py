@@ -57,6 +57,7 @@ class LineTooLong(LimitError):
         )
         self.source = source
         self.line = line
+        self.limit = limit
 
     def details(self) -> dict[str, object]:
         return {"file": self.source, "line": self.line}

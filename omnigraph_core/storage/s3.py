@@ -110,6 +110,13 @@ class S3ControlStore:
 
         return self._retried("read", path, read)
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes of an object from `start` to before `end`; for what is too large to be read whole."""
+        key = self._key(path)
+        return self._retried(
+            "read", path, lambda: bytes(obstore.get_range(self._store, key, start=start, end=end))
+        )
+
     def create(self, path: str, data: bytes) -> str:
         return self._write("create", path, data, mode="create", refusal=ObjectExists)
 

@@ -1,0 +1,161 @@
+"""The driver of a load: parts to tasks, reports to one result.
+
+It moves no HEAD, and talks to the front through the staging folder alone: the job is read
+from there, progress and result are written there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.spark.outcome import Json, decode_failure, write_failed, write_result
+from omnigraph_core.spark.progress import JobProgress, write_progress
+from omnigraph_core.spark.spec import JobSpec, read_spec
+from omnigraph_core.spark.task import ParseTask, failure_in
+from omnigraph_core.storage import Storage, open_storage, parse_location
+
+GRAPH_CONF = "spark.omnigraph.graph"
+OPERATION_CONF = "spark.omnigraph.operation"
+# The name makes Spark hide the value wherever it shows its configuration.
+ACCESS_CONF = "spark.omnigraph.secret.environment"
+
+_TICK_S = 0.5
+_WATCH_TICKS = 6
+
+
+def main() -> None:
+    """Run the job that the configuration names, in the Spark that was submitted to."""
+    from pyspark import SparkContext
+
+    context = SparkContext.getOrCreate()
+    conf = context.getConf()
+    access = conf.get(ACCESS_CONF)
+    settings = load_settings(json.loads(access)) if access else load_settings()
+    run(context, conf.get(GRAPH_CONF), conf.get(OPERATION_CONF), settings)
+    context.stop()
+
+
+def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None:
+    """Do the job; whatever comes of it is in the result file."""
+    # What tasks and driver leave in the staging folder is gone with it; nothing is synced.
+    settings = replace(settings, fsync=False)
+    storage = open_storage(parse_location(graph, settings.working_directory), settings)
+    spec = read_spec(storage, operation_id)
+    with _Companion(context, spec, storage) as companion:
+        try:
+            outcomes = _parse(context, spec, settings, companion)
+            write_result(storage, spec.folder, outcomes, {})
+        except OmnigraphError as error:
+            write_failed(storage, spec.folder, error)
+
+
+def _parse(context: Any, spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
+    companion.begin("parse")
+    splits = list(spec.splits)
+    task = ParseTask(spec.without_splits(), settings, companion.rows)
+    # The largest first: a small one at the end keeps nobody waiting.
+    splits.sort(key=lambda split: -split.size)
+    found = _collected(context.parallelize(splits, len(splits)).mapPartitions(task))
+    return sorted(found, key=lambda outcome: int(outcome["split"]))
+
+
+def _collected(work: Any) -> list[Json]:
+    """What the tasks yield; a failure that outlived all attempts is raised as what it was."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        found: list[Json] = work.collect()
+        return found
+    except Py4JJavaError as error:
+        text = str(error)
+        failure = failure_in(text)
+        if failure is not None:
+            raise decode_failure(failure) from error
+        raise StorageError(f"the Spark job failed: {_reason(text)}") from error
+
+
+def _reason(text: str) -> str:
+    """The line that says why, of all that Spark says."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Job aborted" in line or "cancelled" in line]
+    return (telling or lines or ["no reason was given"])[0]
+
+
+@dataclass(slots=True)
+class _Phase:
+    name: str = "start"
+
+
+class _Companion:
+    """A thread beside the job: tells the front how far it is, and ends the job that nobody waits for."""
+
+    def __init__(self, context: Any, spec: JobSpec, storage: Storage) -> None:
+        self.rows = context.accumulator(0)
+        self._context, self._spec, self._storage = context, spec, storage
+        self._phase = "start"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> _Companion:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def begin(self, phase: str) -> None:
+        self._phase = phase
+
+    def _run(self) -> None:
+        last: JobProgress | None = None
+        ticks = 0
+        while not self._over.wait(_TICK_S):
+            ticks += 1
+            if ticks % _WATCH_TICKS == 0 and not self._is_wanted():
+                # Tasks must not write after the front, or whoever cleaned up after it, is gone.
+                os._exit(1)
+            now = self._now()
+            if now != last:
+                last = now
+                _tolerant(lambda now=now: write_progress(self._storage, self._spec.folder, now))
+
+    def _now(self) -> JobProgress:
+        tracker = self._context.statusTracker()
+        stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        done = sum(stage.numCompletedTasks for stage in known)
+        return JobProgress(self._phase, done, sum(stage.numTasks for stage in known), int(self.rows.value))
+
+    def _is_wanted(self) -> bool:
+        pid = self._spec.front_pid
+        if pid is not None and not _is_alive(pid):
+            return False
+        try:
+            return self._storage.control.exists(self._spec.record)
+        except OmnigraphError:
+            return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _tolerant(write: Any) -> None:
+    """Progress that cannot be told is no reason to fail."""
+    try:
+        write()
+    except OmnigraphError:
+        return

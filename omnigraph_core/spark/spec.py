@@ -1,0 +1,121 @@
+"""What the front tells the job: a JSON object in the staging folder of the load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from omnigraph_core import layout
+from omnigraph_core.errors import InternalError
+from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.schema import Schema, parse_compiled, pretty_json
+from omnigraph_core.schema.files import Format
+from omnigraph_core.spark.splits import Split
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.refs import TableRef
+
+_FORMAT_VERSION = 1
+
+
+class Target(StrEnum):
+    """Where the rows go."""
+
+    TABLES = "tables"
+    """Fragments of the tables themselves, which are published as they are."""
+    PIECES = "pieces"
+    """Files in the staging folder, which the front reads: a merge, or a dry run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """A table on the branch's own lineage, at the version whose columns new fragments have."""
+
+    ref: TableRef
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job."""
+
+    operation_id: str
+    graph: str
+    schema: Schema
+    mode: LoadMode
+    target: Target
+    is_rejecting: bool
+    rows_per_fragment: int
+    tables: Mapping[str, TableAt]
+    splits: tuple[Split, ...]
+    front_pid: int | None
+    """The process that waits for the job, if it is on the machine of the driver."""
+
+    @property
+    def folder(self) -> str:
+        return layout.staging_folder(self.operation_id)
+
+    @property
+    def lists(self) -> str:
+        return lists_folder(self.operation_id)
+
+    @property
+    def record(self) -> str:
+        return layout.staging_record(self.operation_id)
+
+    def without_splits(self) -> JobSpec:
+        """What every task needs; its own part comes with the task."""
+        return replace(self, splits=())
+
+    def write(self, storage: Storage) -> None:
+        storage.control.put(_path(self.operation_id), self.encode())
+
+    def encode(self) -> bytes:
+        content = {
+            "format": _FORMAT_VERSION,
+            "operation_id": self.operation_id,
+            "graph": self.graph,
+            "schema": pretty_json(self.schema),
+            "mode": self.mode.value,
+            "target": self.target.value,
+            "is_rejecting": self.is_rejecting,
+            "rows_per_fragment": self.rows_per_fragment,
+            "tables": [{**asdict(each.ref), "version": each.version} for each in self.tables.values()],
+            "splits": [asdict(split) for split in self.splits],
+            "front_pid": self.front_pid,
+        }
+        return json.dumps(content, ensure_ascii=False).encode()
+
+
+def read_spec(storage: Storage, operation_id: str) -> JobSpec:
+    found = storage.control.get(_path(operation_id))
+    if found is None:
+        raise InternalError(f"the load {operation_id} is not there any more")
+    content: dict[str, Any] = json.loads(found.data)
+    if content["format"] != _FORMAT_VERSION:
+        raise InternalError("the job was submitted by another version of OmniGraph")
+    refs = [
+        (TableRef(each["key"], each["path"], each["branch"]), each["version"]) for each in content["tables"]
+    ]
+    return JobSpec(
+        operation_id=operation_id,
+        graph=content["graph"],
+        schema=parse_compiled(content["schema"]),
+        mode=LoadMode(content["mode"]),
+        target=Target(content["target"]),
+        is_rejecting=content["is_rejecting"],
+        rows_per_fragment=content["rows_per_fragment"],
+        tables={ref.key: TableAt(ref, version) for ref, version in refs},
+        splits=tuple(Split(**{**each, "format": Format(each["format"])}) for each in content["splits"]),
+        front_pid=content["front_pid"],
+    )
+
+
+def lists_folder(operation_id: str) -> str:
+    return f"{layout.staging_folder(operation_id)}/files"
+
+
+def _path(operation_id: str) -> str:
+    return f"{layout.staging_folder(operation_id)}/job.json"
