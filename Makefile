@@ -11,10 +11,10 @@ demo: $(INSTALLED)
 	@bash docs/tour.sh $(abspath $(BIN))
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS) -m "not soak"
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not soak"
 
 soak: $(INSTALLED)
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

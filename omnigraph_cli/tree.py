@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "schema": ("schema",),
     "recovery": ("recovery",),
     "relocate": ("relocate",),
+    "spark": ("spark",),
     "completion": ("completion",),
     "version": ("version",),
 }

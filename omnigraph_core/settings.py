@@ -140,7 +140,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         load_concurrency=_count(env, "OMNIGRAPH_LOAD_CONCURRENCY", DEFAULT_LOAD_CONCURRENCY),
         embed=_embed(env),
         spark=SparkSettings(
-            _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH"))
+            _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH", ""))
         ),
     )
 

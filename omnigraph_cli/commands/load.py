@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +21,9 @@ from omnigraph_core.errors import ErrorKind, UsageError
 if TYPE_CHECKING:
     from omnigraph_core.load.run import Loaded
     from omnigraph_core.spark.options import SparkOptions
+
+# From here on a load takes long enough that starting Spark is not noticed.
+_VERY_LARGE_BYTES = 20 * 2**30
 
 _MODES = ("overwrite", "append", "merge")
 
@@ -159,6 +164,8 @@ def register(app: typer.Typer) -> None:
         from omnigraph_core.load.assemble import LoadMode
         from omnigraph_core.schema.files import Format
 
+        if options is None and (size := _size_of(data)) >= _VERY_LARGE_BYTES:
+            run.output.remark(f"hint: the input has {size / 2**30:.0f} GiB; --spark loads it on many cores")
         started = time.monotonic()
         graph = run.open(OpenMode.READ_WRITE)
         target = run.branch(branch)
@@ -191,6 +198,17 @@ def register(app: typer.Typer) -> None:
         if loaded.rejected:
             run.output.remark(f"{counted(loaded.rejected, 'record')} rejected, see {rejects}")
             raise typer.Exit(BY_KIND[ErrorKind.BAD_DATA])
+
+
+def _size_of(paths: list[str]) -> int:
+    """Bytes of the inputs, as far as they are files here; whether they can be read is seen later."""
+    total = 0
+    for each in paths:
+        with suppress(OSError, ValueError):
+            path = Path(each)
+            files = path.iterdir() if path.is_dir() else [path]
+            total += sum(file.stat().st_size for file in files)
+    return total
 
 
 @dataclass(frozen=True, slots=True)

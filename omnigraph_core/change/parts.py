@@ -6,7 +6,7 @@ uniqueness, endpoints or counts needs, and no part has to be larger than memory 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,14 +66,18 @@ def ask_by_part(
     What it finds is added in the order of the rows, as if it had been asked of all at once.
     """
     if len(asked) == 1:
-        return [ask(asked[0], violations)]
+        return [ask(asked[0], violations.of_question())]
     found = [Violations(violations.wanted) for _ in asked]
     results = [ask(part, mine) for part, mine in zip(asked, found, strict=True)]
-    violations.add_counted(
-        sorted((each for mine in found for each in mine.first), key=_by_row),
-        sum(mine.total for mine in found),
+    add_answers(
+        violations, [each for mine in found for each in mine.first], sum(mine.total for mine in found)
     )
     return results
+
+
+def add_answers(violations: Violations, kept: Iterable[Violation], total: int) -> None:
+    """Add what one question found in all parts, in the order of the rows."""
+    violations.add_counted(sorted(kept, key=_by_row), total)
 
 
 def _by_row(violation: Violation) -> tuple[int, int, str]:

@@ -50,6 +50,11 @@ def check_against(changes: ChangeSet, committed: Committed, violations: Violatio
     violations.raise_if_any()
     conflicts = Violations()
     key_conflict = find_violations(changes, committed, violations, conflicts)
+    raise_found(violations, conflicts, key_conflict)
+
+
+def raise_found(violations: Violations, conflicts: Violations, key_conflict: tuple[str, str] | None) -> None:
+    """Raise if anything was found; what is wrong in itself comes before conflicts."""
     violations.raise_if_any()
     if conflicts.total:
         raise RecordsConflict(conflicts.first, conflicts.total, key_conflict)

@@ -101,6 +101,10 @@ class Violations:
         for violation in violations:
             self.add(violation)
 
+    def of_question(self) -> Violations:
+        """Where the answers to one more question go."""
+        return self
+
     @property
     def total(self) -> int:
         return self._total
@@ -118,3 +122,15 @@ class Violations:
     def raise_if_any(self) -> None:
         if self._total:
             raise InvalidRecords(self.first, self._total)
+
+
+class Answers(Violations):
+    """Keeps the answers to each question apart, for whoever asks the same questions of other parts."""
+
+    def __init__(self, keep: int | None = SHOWN_MAX) -> None:
+        super().__init__(keep)
+        self.questions: list[Violations] = []
+
+    def of_question(self) -> Violations:
+        self.questions.append(Violations(self._keep))
+        return self.questions[-1]

@@ -27,7 +27,7 @@ class MemoryBudget:
     """The memory of one load."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self.rows_left = limit_bytes // _ROWS_SHARE
         """How many bytes of rows may still wait in memory; the spools of all types draw on it."""
         self.is_short = False
@@ -35,15 +35,15 @@ class MemoryBudget:
 
     def parts(self, key_bytes: int) -> tuple[Part, ...]:
         """In how many parts rules look at the rows, when their keys take so much together."""
-        if key_bytes <= self._limit_bytes // _KEYS_SHARE:
+        if key_bytes <= self.limit_bytes // _KEYS_SHARE:
             return parts(1)
-        part_bytes = max(self._limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
+        part_bytes = max(self.limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
         return parts(min(-(-key_bytes // part_bytes), _PARTS_MAX))
 
     @property
     def distinct_bytes(self) -> int:
         """What the different texts of a column may take."""
-        return self._limit_bytes // _DISTINCT_SHARE
+        return self.limit_bytes // _DISTINCT_SHARE
 
     def tables_at_once(self, asked: int) -> int:
         """How many tables are written side by side: each has a fragment's worth of rows at hand."""
@@ -52,7 +52,7 @@ class MemoryBudget:
     @property
     def index_bytes(self) -> int:
         """What building one index may take: all of it, when everything else is done."""
-        return self._limit_bytes
+        return self.limit_bytes
 
     def give_back(self) -> None:
         """Return to the system what is not used any more; the allocators would keep it."""

@@ -84,7 +84,7 @@ class HeldRows:
         if key not in self._dealt:
             self._dealt[key] = self._deal(key, part.count)
         rows = self._dealt[key].part(part.number)
-        return rows.select(_dealt_columns(key)), self._origin(
+        return rows.select(dealt_columns(key)), self._origin(
             rows, rows.column(POSITION_COLUMN).combine_chunks()
         )
 
@@ -114,7 +114,7 @@ class HeldRows:
 
     def _deal(self, by: tuple[str, ...], count: int) -> Dealt:
         dealt, start = Dealt(count), 0
-        for rows in self._selected(_dealt_columns(by)):
+        for rows in self._selected(dealt_columns(by)):
             rows = rows.combine_chunks().append_column(POSITION_COLUMN, _positions(start, rows.num_rows))
             start += rows.num_rows
             dealt.add(rows, tuple_texts(rows, by, self.entity))
@@ -175,22 +175,9 @@ class Dealt:
         self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
 
     def add(self, rows: pa.Table, texts: pa.Array) -> None:
-        """Deal rows by their texts; those with a null text are compared with nothing, and left out."""
-        import numpy as np
-        import pyarrow as pa
-
-        numbers = part_numbers(texts, self._count)
-        order = np.argsort(numbers, kind="stable")
-        sorted_rows = rows.take(pa.array(order))
-        bounds = np.searchsorted(numbers[order], np.arange(self._count + 1))
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        for number, places in enumerate(self._places):
-            mine = sorted_rows.slice(bounds[number], bounds[number + 1] - bounds[number])
-            buffer = io.BytesIO()
-            with pa.ipc.new_stream(buffer, mine.schema, options=options) as writer:
-                writer.write_table(mine)
+        for places, mine in zip(self._places, deal(rows, texts, self._count), strict=True):
             with disk_failures():
-                places.append((self._file.tell(), self._file.write(buffer.getbuffer())))
+                places.append((self._file.tell(), self._file.write(mine)))
 
     def part(self, number: int) -> pa.Table:
         import pyarrow as pa
@@ -206,6 +193,27 @@ class Dealt:
         self._file.close()
 
 
+def deal(rows: pa.Table, texts: pa.Array, count: int) -> Iterator[bytes]:
+    """The rows of each part, as an Arrow stream.
+
+    Those with a null text are compared with nothing, and left out.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    numbers = part_numbers(texts, count)
+    order = np.argsort(numbers, kind="stable")
+    sorted_rows = rows.take(pa.array(order))
+    bounds = np.searchsorted(numbers[order], np.arange(count + 1))
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for number in range(count):
+        mine = sorted_rows.slice(bounds[number], bounds[number + 1] - bounds[number])
+        buffer = io.BytesIO()
+        with pa.ipc.new_stream(buffer, mine.schema, options=options) as writer:
+            writer.write_table(mine)
+        yield buffer.getvalue()
+
+
 def key_columns(entity: EntityType) -> list[str]:
     """What the rules about more than one row look at."""
     names = [ID_COLUMN]
@@ -218,7 +226,7 @@ def key_columns(entity: EntityType) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _dealt_columns(by: tuple[str, ...]) -> list[str]:
+def dealt_columns(by: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys([ID_COLUMN, *by]))
 
 

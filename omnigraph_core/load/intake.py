@@ -85,14 +85,8 @@ class Intake:
 
     def check(self, parts: tuple[Part, ...], violations: Violations) -> None:
         """Rules that the records break among themselves."""
-        change = self._change(Verb.INSERT)
-        check_unique_inside(change, parts, violations)
-        if self._ids_given and self._mode is not LoadMode.MERGE and not is_keyed(self.entity):
-
-            def ask(part: Part, violations: Violations) -> None:
-                _check_ids_once(change.part((ID_COLUMN,), part), violations)
-
-            ask_by_part(parts, violations, ask)
+        asks_ids = bool(self._ids_given) and self._mode is not LoadMode.MERGE
+        check_among(self._change(Verb.INSERT), parts, violations, asks_ids=asks_ids)
 
     def identify(self, committed: Committed, violations: Violations) -> Identified:
         """Give every record its id, in the light of what is committed."""
@@ -196,6 +190,20 @@ class Intake:
         self._held.close()
 
 
+def check_among(change: Change, parts: tuple[Part, ...], violations: Violations, *, asks_ids: bool) -> None:
+    """What the rows of one type break among themselves.
+
+    Keyed nodes are not asked for their ids: their key has been, by its own rule.
+    """
+    check_unique_inside(change, parts, violations)
+    if asks_ids and not is_keyed(change.entity):
+
+        def ask(part: Part, violations: Violations) -> None:
+            _check_ids_once(change.part((ID_COLUMN,), part), violations)
+
+        ask_by_part(parts, violations, ask)
+
+
 def _check_met_once(
     entity: EntityType, keys: pa.Table, ids: pa.Array, origin: Origin, violations: Violations
 ) -> None:
@@ -222,7 +230,6 @@ def _check_met_once(
 
 
 def _check_ids_once(change: TableChange, violations: Violations) -> None:
-    """Keyed nodes are not asked: their key has been, by its own rule."""
     import pyarrow.compute as pc
 
     ids, origin = change.rows.column(ID_COLUMN).combine_chunks(), change.origin

@@ -140,14 +140,17 @@ class Load:
             }
             tables = {key: each.change for key, each in identified.items()}
             changes = ChangeSet(self._schema, tables, self._parts)
-            if self._rejecting is None:
-                check_against(changes, committed, violations)
-            else:
-                find_violations(changes, committed, violations, violations)
+            self._ask(changes, committed, violations)
             self._identified = identified
             if not violations.total:
                 return changes, committed
             self._settled(violations, self._rejects)
+
+    def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+        if self._rejecting is None:
+            check_against(changes, committed, violations)
+        else:
+            find_violations(changes, committed, violations, violations)
 
     @property
     def _parts(self) -> tuple[Part, ...]:

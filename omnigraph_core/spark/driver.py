@@ -9,14 +9,25 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.settings import Settings, load_settings
-from omnigraph_core.spark.outcome import Json, decode_failure, write_failed, write_result
+from omnigraph_core.spark.check import CheckTask, DealTask
+from omnigraph_core.spark.intake import WrittenType
+from omnigraph_core.spark.outcome import (
+    Json,
+    Parsed,
+    decode_failure,
+    decode_outcome,
+    write_failed,
+    write_result,
+)
 from omnigraph_core.spark.progress import JobProgress, write_progress
-from omnigraph_core.spark.spec import JobSpec, read_spec
+from omnigraph_core.spark.spec import JobSpec, Target, read_spec
 from omnigraph_core.spark.task import ParseTask, failure_in
 from omnigraph_core.storage import Storage, open_storage, parse_location
 
@@ -50,7 +61,8 @@ def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None
     with _Companion(context, spec, storage) as companion:
         try:
             outcomes = _parse(context, spec, settings, companion)
-            write_result(storage, spec.folder, outcomes, {})
+            checked = _check(context, spec, settings, outcomes, companion)
+            write_result(storage, spec.folder, outcomes, {"checked": checked})
         except OmnigraphError as error:
             write_failed(storage, spec.folder, error)
 
@@ -63,6 +75,36 @@ def _parse(context: Any, spec: JobSpec, settings: Settings, companion: _Companio
     splits.sort(key=lambda split: -split.size)
     found = _collected(context.parallelize(splits, len(splits)).mapPartitions(task))
     return sorted(found, key=lambda outcome: int(outcome["split"]))
+
+
+def _check(
+    context: Any, spec: JobSpec, settings: Settings, outcomes: list[Json], companion: _Companion
+) -> list[Json] | None:
+    """What the rules say, part by part; None where the front asks them, because keys are few enough.
+
+    Which rows to reject is for the front to find out: it takes several rounds.
+    """
+    parsed = Parsed.of(spec.splits, [decode_outcome(each) for each in outcomes])
+    if spec.target is Target.PIECES or spec.is_rejecting or parsed.is_bad:
+        return None
+    entities = [entity for entity in spec.schema.types() if entity.table_key in parsed.keys]
+    types = {
+        each.table_key: WrittenType.of(each, spec.tables[each.table_key].ref, parsed) for each in entities
+    }
+    number = parts_to_ask(spec, types)
+    if number == 1:
+        return None
+    companion.begin("validate")
+    number = max(number, int(context.defaultParallelism))
+    fragments = [(key, index) for key, each in types.items() for index in range(len(each.fragments))]
+    common = (spec.without_splits(), settings, types, number)
+    dealt = context.parallelize(fragments, len(fragments)).mapPartitions(DealTask(*common))
+    return _collected(dealt.partitionBy(number, int).mapPartitionsWithIndex(CheckTask(*common)))
+
+
+def parts_to_ask(spec: JobSpec, types: Mapping[str, WrittenType]) -> int:
+    """In how many parts any load would look at so many keys."""
+    return len(MemoryBudget(spec.memory_limit_bytes).parts(sum(each.key_bytes for each in types.values())))
 
 
 def _collected(work: Any) -> list[Json]:
@@ -84,12 +126,7 @@ def _reason(text: str) -> str:
     """The line that says why, of all that Spark says."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Job aborted" in line or "cancelled" in line]
-    return (telling or lines or ["no reason was given"])[0]
-
-
-@dataclass(slots=True)
-class _Phase:
-    name: str = "start"
+    return (telling or lines[1:] or lines or ["no reason was given"])[0]
 
 
 class _Companion:

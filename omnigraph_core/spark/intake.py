@@ -10,7 +10,7 @@ from omnigraph_core.change.changeset import Origin
 from omnigraph_core.load.assemble import LoadMode, is_keyed
 from omnigraph_core.load.held import LINE_COLUMN, SOURCE_COLUMN, HeldRows
 from omnigraph_core.load.intake import Intake
-from omnigraph_core.load.spool import MemoryBudget
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.spark.outcome import NewFragment, Parsed

@@ -14,8 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from omnigraph_core.change.changeset import ChangeSet, Verb
+from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.parts import Part
 from omnigraph_core.change.plan import Intent
+from omnigraph_core.change.validate import raise_found
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import UsageError
 from omnigraph_core.history.log import GraphCommit
@@ -26,20 +29,23 @@ from omnigraph_core.load.records import TypedRows, no_rows
 from omnigraph_core.load.run import Load, Loaded, Rejecting
 from omnigraph_core.load.source import STDIN
 from omnigraph_core.load.staging import Stager
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
+from omnigraph_core.spark.check import Checked
 from omnigraph_core.spark.digests import Digests
 from omnigraph_core.spark.intake import WrittenIntake, WrittenType
 from omnigraph_core.spark.options import SparkOptions, refuse_out_of_reach
 from omnigraph_core.spark.outcome import Parsed
 from omnigraph_core.spark.parse import LINE_COLUMN, read_piece
 from omnigraph_core.spark.running import RunningJob
-from omnigraph_core.spark.spec import Target
+from omnigraph_core.spark.spec import JobSpec, TableAt, Target
 from omnigraph_core.spark.splits import cut_inputs
 from omnigraph_core.spark.submit import Submission
 from omnigraph_core.storage import Storage
+from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.tables.staged import StagedWrite
 from omnigraph_core.write.branches import branch_for_write
@@ -118,18 +124,32 @@ class SparkLoader:
         return inputs
 
 
-class _ReadLoad(Load):
+class _SparkLoad(Load):
+    """What the two ways have in common."""
+
+    def _spec(self, inputs: Sequence[Input], target: Target) -> JobSpec:
+        return JobSpec(
+            operation_id="",
+            graph="",
+            schema=self._schema,
+            mode=self._mode,
+            target=target,
+            is_rejecting=self._rejecting is not None,
+            rows_per_fragment=ROWS_PER_FRAGMENT,
+            tables={},
+            committed={},
+            memory_limit_bytes=self._budget.limit_bytes,
+            splits=tuple(cut_inputs(inputs)),
+            front_pid=None,
+        )
+
+
+class _ReadLoad(_SparkLoad):
     """A load whose rows tasks have read."""
 
     def take(self, job: RunningJob, inputs: Sequence[Input]) -> None:
         digests = Digests(inputs)
-        parsed = job.run(
-            self._schema,
-            self._mode,
-            Target.PIECES,
-            cut_inputs(inputs),
-            is_rejecting=self._rejecting is not None,
-        )
+        parsed, _ = job.run(self._spec(inputs, Target.PIECES))
         violations = self._collector()
         self._take(_pieces(self._schema, parsed, job.storage, violations), violations)
         self._examine(violations)
@@ -153,7 +173,7 @@ def _typed(rows: pa.Table, key: str, source: str, before: int, schema: Schema) -
 
     entity = next(each for each in schema.types() if each.table_key == key)
     lines = pc.add(rows.column(LINE_COLUMN).combine_chunks(), before)
-    return TypedRows(entity, rows.drop_columns([LINE_COLUMN]), source, lines)
+    return TypedRows(entity, rows.select(rows.column_names[:-1]), source, lines)
 
 
 def report(parsed: Parsed, number: int, violations: Violations) -> None:
@@ -162,36 +182,15 @@ def report(parsed: Parsed, number: int, violations: Violations) -> None:
     violations.add_counted(kept, parsed.outcomes[number].total)
 
 
-class _WrittenLoad(Load):
-    """A load whose fragments tasks have written."""
+class _WrittenLoad(_SparkLoad):
+    """A load whose fragments tasks have written, and whose keys they may have checked."""
+
+    _checked: Checked | None = None
 
     def run(self, job: RunningJob, inputs: Sequence[Input], branch: str) -> Loaded:
         digests = Digests(inputs)
         with job.recorded(None):
-            base = self._door.base(branch)
-            tables = {
-                key: self._door.open_for_write(base, key).table for key in _concerned(self._schema, inputs)
-            }
-            parsed = job.run(
-                self._schema,
-                self._mode,
-                Target.TABLES,
-                cut_inputs(inputs),
-                tables,
-                is_rejecting=self._rejecting is not None,
-            )
-            violations = self._collector()
-            for number in range(len(parsed.outcomes)):
-                report(parsed, number, violations)
-            is_rejecting = self._rejecting is not None
-            for entity in self._schema.types():
-                key = entity.table_key
-                if key in parsed.keys:
-                    written = WrittenType.of(entity, tables[key].ref, parsed)
-                    self._intakes[key] = WrittenIntake(
-                        written, self._mode, job.storage, tables[key], rejecting=is_rejecting
-                    )
-            self._examine(violations)
+            self._take_written(job, inputs, self._door.base(branch))
             self._intent = replace(self._intent, inputs=digests.result())
             if not self._intakes:
                 self._write_rejects()
@@ -202,6 +201,49 @@ class _WrittenLoad(Load):
         self._keep_rejects()
         warnings = published.warnings + self._index(branch, published)
         return self.outcome(published.commit_id, warnings)
+
+    def _take_written(self, job: RunningJob, inputs: Sequence[Input], base: Snapshot) -> None:
+        keys = _concerned(self._schema, inputs)
+        tables = {key: self._door.open_for_write(base, key).table for key in keys}
+        committed = {key: TableAt(each.ref, each.table_version) for key, each in base.tables.items()}
+        spec = replace(
+            self._spec(inputs, Target.TABLES),
+            tables={key: TableAt(table.ref, table.version) for key, table in tables.items()},
+            committed=committed,
+        )
+        parsed, self._checked = job.run(spec)
+        violations = self._collector()
+        for number in range(len(parsed.outcomes)):
+            report(parsed, number, violations)
+        for entity in self._schema.types():
+            key = entity.table_key
+            if key in parsed.keys:
+                written = WrittenType.of(entity, tables[key].ref, parsed)
+                self._intakes[key] = WrittenIntake(
+                    written, self._mode, job.storage, tables[key], rejecting=self._rejecting is not None
+                )
+        self._examine(violations)
+
+    def _examine(self, violations: Violations) -> None:
+        if self._checked is None:
+            super()._examine(violations)
+            return
+        violations.raise_if_any()
+        self._checked.among.raise_if_any()
+
+    def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+        """What tasks have found holds while nothing has moved that they looked at."""
+        checked = self._checked
+        if checked is None or not _is_current(checked, committed.base):
+            super()._ask(changes, committed, violations)
+            return
+        for key in checked.reads:
+            committed.table(key)
+        raise_found(checked.violations, checked.conflicts, checked.key_conflict)
+
+
+def _is_current(checked: Checked, base: Snapshot) -> bool:
+    return all(base.entry(key).table_version == version for key, version in checked.reads.items())
 
 
 def _concerned(schema: Schema, inputs: Sequence[Input]) -> list[str]:
@@ -232,8 +274,6 @@ class _WrittenStager(Stager):
         parts: tuple[Part, ...],
         operation_id: str,
     ) -> StagedWrite:
-        from omnigraph_core.change.changeset import Verb
-
         assert isinstance(intake, WrittenIntake)
         change = identified.change
         sink = intake.sink()
@@ -244,4 +284,4 @@ class _WrittenStager(Stager):
         return sink.stage_append(writable.table.version, operation_id)
 
     def hand_over(self) -> None:
-        self._job.hand_over()
+        self._job.hand_over(self.files)

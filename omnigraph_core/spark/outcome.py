@@ -195,6 +195,11 @@ class Parsed:
             if outcome.failure is not None:
                 raise decode_failure(outcome.failure, before)
 
+    @property
+    def is_bad(self) -> bool:
+        """Has reading found anything that the load fails of?"""
+        return any(each.failure is not None or each.total for each in self.outcomes)
+
     def violations_of(self, number: int) -> list[Violation]:
         """Those kept of one part, with the lines of the file."""
         return [_shifted(each, self.lines_before[number]) for each in self.outcomes[number].violations]

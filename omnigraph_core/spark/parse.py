@@ -166,7 +166,7 @@ class FragmentWriter:
         rows = rows.slice(0, number)
         self._place.check_wanted()
         before, files = len(self._sink.fragments), len(self._sink.files)
-        self._sink.write(rows.drop_columns([LINE_COLUMN, GIVEN_COLUMN]))
+        self._sink.write(rows.select(rows.column_names[:-2]))
         (fragment,) = self._sink.fragments[before:]
         mine = tuple((file.path, file.size) for file in self._sink.files[files:])
         self._written.append(self._described(fragment_text(fragment), mine, rows))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,15 +17,11 @@ from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError, OmnigraphError
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.schema import Schema
+from omnigraph_core.spark.check import Checked, put_together
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.outcome import Parsed, decode_outcome, read_result
-from omnigraph_core.spark.spec import JobSpec, TableAt, Target, lists_folder
-from omnigraph_core.spark.splits import Split
+from omnigraph_core.spark.spec import JobSpec, lists_folder
 from omnigraph_core.spark.submit import Runner
-from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.plan import WriterKind
 from omnigraph_core.write.staging import StagingRecord, amend, listed_files, staging
@@ -51,6 +47,7 @@ class RunningJob:
             lists=self._lists,
         )
         self._is_handed_over = False
+        self._files: set[str] = set()
 
     @contextmanager
     def recorded(self, start: GraphCommit | None) -> Iterator[None]:
@@ -80,28 +77,12 @@ class RunningJob:
         base = self._door.base(self._record.branch)
         return tuple((key, entry.table_version) for key, entry in sorted(base.tables.items()))
 
-    def run(
-        self,
-        schema: Schema,
-        mode: LoadMode,
-        target: Target,
-        splits: Sequence[Split],
-        tables: Mapping[str, Table] | None = None,
-        *,
-        is_rejecting: bool,
-    ) -> Parsed:
+    def run(self, spec: JobSpec) -> tuple[Parsed, Checked | None]:
         """Submit, wait, and take what came of it; raises what the job or the input failed of."""
-        at = {key: TableAt(table.ref, table.version) for key, table in (tables or {}).items()}
-        spec = JobSpec(
+        spec = replace(
+            spec,
             operation_id=self._id,
             graph=self.storage.location.uri,
-            schema=schema,
-            mode=mode,
-            target=target,
-            is_rejecting=is_rejecting,
-            rows_per_fragment=ROWS_PER_FRAGMENT,
-            tables=at,
-            splits=tuple(splits),
             front_pid=None if self._options.in_cluster else os.getpid(),
         )
         spec.write(self.storage)
@@ -109,20 +90,28 @@ class RunningJob:
         content = read_result(self.storage, spec.folder)
         if content is None:
             raise InternalError("the Spark job left no result")
-        parsed = Parsed.of(splits, [decode_outcome(each) for each in content["outcomes"]])
+        parsed = Parsed.of(spec.splits, [decode_outcome(each) for each in content["outcomes"]])
         faults.hit("spark.job_done")
         parsed.raise_failure()
-        self._drop_unused(parsed.used_files)
-        return parsed
+        self._files = parsed.used_files
+        self._drop_unused(self._files)
+        answers = content["checked"]
+        return parsed, None if answers is None else put_together(answers)
 
-    def add_files(self, paths: Sequence[str]) -> None:
+    def add_files(self, paths: Iterable[str]) -> None:
         """Files that the front has written itself."""
-        self.storage.control.put(f"{self._lists}/front.json", json.dumps(list(paths)).encode())
+        written = set(paths) - self._files
+        if written:
+            self._files |= written
+            name = f"{self._lists}/front-{len(self._files)}.json"
+            self.storage.control.put(name, json.dumps(sorted(written)).encode())
 
-    def hand_over(self) -> None:
-        """The sidecar names the files from now on; whoever recovers it decides about them."""
+    def hand_over(self, kept: frozenset[str]) -> None:
+        """The sidecar names the kept files from now on; whoever recovers it decides about them."""
         self._is_handed_over = True
-        self._record = replace(self._record, lists=None)
+        self._files -= kept
+        paths = (*self._record.paths, *sorted(self._files))
+        self._record = replace(self._record, paths=paths, lists=None)
         amend(self.storage, self._record)
 
     def _drop_unused(self, used: set[str]) -> None:
@@ -132,6 +121,9 @@ class RunningJob:
                 self.storage.control.delete(path)
 
     def _clean_up(self) -> None:
-        if not self._is_handed_over:
+        if self._is_handed_over:
+            for path in self._files:
+                self.storage.control.delete(path)
+        else:
             self._drop_unused(set())
         self.storage.control.delete_prefix(layout.staging_folder(self._id))

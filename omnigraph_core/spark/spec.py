@@ -49,6 +49,10 @@ class JobSpec:
     is_rejecting: bool
     rows_per_fragment: int
     tables: Mapping[str, TableAt]
+    committed: Mapping[str, TableAt]
+    """Every table as the records are checked against it."""
+    memory_limit_bytes: int
+    """Where keys need more than a load may keep of them, the rules are asked in executors."""
     splits: tuple[Split, ...]
     front_pid: int | None
     """The process that waits for the job, if it is on the machine of the driver."""
@@ -83,6 +87,8 @@ class JobSpec:
             "is_rejecting": self.is_rejecting,
             "rows_per_fragment": self.rows_per_fragment,
             "tables": [{**asdict(each.ref), "version": each.version} for each in self.tables.values()],
+            "committed": [{**asdict(each.ref), "version": each.version} for each in self.committed.values()],
+            "memory_limit_bytes": self.memory_limit_bytes,
             "splits": [asdict(split) for split in self.splits],
             "front_pid": self.front_pid,
         }
@@ -96,9 +102,6 @@ def read_spec(storage: Storage, operation_id: str) -> JobSpec:
     content: dict[str, Any] = json.loads(found.data)
     if content["format"] != _FORMAT_VERSION:
         raise InternalError("the job was submitted by another version of OmniGraph")
-    refs = [
-        (TableRef(each["key"], each["path"], each["branch"]), each["version"]) for each in content["tables"]
-    ]
     return JobSpec(
         operation_id=operation_id,
         graph=content["graph"],
@@ -107,10 +110,17 @@ def read_spec(storage: Storage, operation_id: str) -> JobSpec:
         target=Target(content["target"]),
         is_rejecting=content["is_rejecting"],
         rows_per_fragment=content["rows_per_fragment"],
-        tables={ref.key: TableAt(ref, version) for ref, version in refs},
+        tables=_tables(content["tables"]),
+        committed=_tables(content["committed"]),
+        memory_limit_bytes=content["memory_limit_bytes"],
         splits=tuple(Split(**{**each, "format": Format(each["format"])}) for each in content["splits"]),
         front_pid=content["front_pid"],
     )
+
+
+def _tables(content: list[dict[str, Any]]) -> dict[str, TableAt]:
+    refs = [(TableRef(each["key"], each["path"], each["branch"]), each["version"]) for each in content]
+    return {ref.key: TableAt(ref, version) for ref, version in refs}
 
 
 def lists_folder(operation_id: str) -> str:

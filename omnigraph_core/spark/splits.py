@@ -40,9 +40,9 @@ class Split:
     size: int
 
 
-def cut_inputs(inputs: Sequence[Input], split_bytes: int = SPLIT_BYTES) -> list[Split]:
+def cut_inputs(inputs: Sequence[Input]) -> list[Split]:
     """The parts of all inputs, in the order of their records."""
-    found = [part for given in inputs for part in _parts(given, split_bytes)]
+    found = [part for given in inputs for part in _parts(given, SPLIT_BYTES)]
     return [replace(part, number=number) for number, part in enumerate(found)]
 
 

@@ -67,10 +67,10 @@ class ParseTask:
             attempt = context.attemptNumber()
             try:
                 found = self._parse(split, f"{split.number}-{context.taskAttemptId()}")
+                # By part and attempt, so that a test can break the first attempt and not the second.
+                faults.hit(f"spark.parsed.{split.number}.{attempt}")
             except OmnigraphError as error:
                 raise TaskFailed(error) from error
-            # By part and attempt, so that a test can break the first attempt and not the second.
-            faults.hit(f"spark.parsed.{split.number}.{attempt}")
             yield found.encode()
 
     def _parse(self, split: Split, name: str) -> SplitOutcome:
