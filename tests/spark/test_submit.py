@@ -59,7 +59,7 @@ def test_append_to_a_new_branch_then_a_mistake(omnigraph: Omnigraph, graph: Path
     bad = write_jsonl(tmp_path / "bad.jsonl", [node("Person", name="Eve"), edge("Knows", "Ann", "Nobody")])
     failed = omnigraph(*load, "--data", bad, environment=environment)
     assert failed.code == 7
-    assert f"{bad}:2: Knows: dst 'Nobody' not found in Person" in json.loads(failed.out)["error"]
+    assert f"{bad}:2: Knows: dst 'Nobody' not found in Person" in json.loads(failed.err)["error"]
     assert len(exported(found, "dev")) == len(D1)
     check_whole(found)
     assert (leftovers(found), spark_files(tmp_path)) == ([], [])
