@@ -253,7 +253,6 @@ class Graph:
         from omnigraph_core.load.inputs import resolve_inputs
         from omnigraph_core.load.rejects import RejectsFile
         from omnigraph_core.load.run import Load, Rejecting
-        from omnigraph_core.write.branches import branch_for_write
         from omnigraph_core.write.plan import WriterKind
 
         catalog = self.catalog()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from omnigraph_cli.output import counted
 from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core.errors import ErrorKind, UsageError
+from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
     from omnigraph_core.load.run import Loaded

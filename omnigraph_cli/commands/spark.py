@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from omnigraph_cli.run import Run, command
+from omnigraph_cli.run import Run, command, command_group
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What a Spark cluster needs.")
-    app.add_typer(group, name="spark")
+    group = command_group(app, "spark", help="What a Spark cluster needs.")
 
     @command(
         group,

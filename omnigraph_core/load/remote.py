@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from omnigraph_core.errors import StorageError, UsageError
 from omnigraph_core.load.source import LocalFile, Place
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import S3Settings
 from omnigraph_core.storage import parse_location
 from omnigraph_core.storage.s3_options import check_settings

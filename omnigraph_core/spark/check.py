@@ -8,7 +8,6 @@ rules of every load; what they find is put together as if they had been asked at
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.load.assemble import VERBS
 from omnigraph_core.load.held import LINE_COLUMN, POSITION_COLUMN, SOURCE_COLUMN, deal, dealt_columns
 from omnigraph_core.load.intake import check_among
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.settings import Settings

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Origin
 from omnigraph_core.load.assemble import LoadMode, is_keyed
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.held import LINE_COLUMN, SOURCE_COLUMN, HeldRows
 from omnigraph_core.load.intake import Intake
-from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.spark.outcome import NewFragment, Parsed
@@ -109,8 +109,8 @@ class WrittenType:
 class WrittenRows(HeldRows):
     """Rows held in fragments that nothing refers to yet."""
 
-    def __init__(self, written: WrittenType, storage: Storage) -> None:
-        super().__init__(written.entity, MemoryBudget(0))
+    def __init__(self, written: WrittenType, storage: Storage, budget: MemoryBudget) -> None:
+        super().__init__(written.entity, budget)
         self.key_bytes = written.key_bytes
         self._written, self._storage = written, storage
         self._sources = {name: number for number, name in enumerate(written.sources)}
@@ -136,11 +136,18 @@ class WrittenIntake(Intake):
     """All records of one type of a load, in fragments that nothing refers to yet."""
 
     def __init__(
-        self, written: WrittenType, mode: LoadMode, storage: Storage, table: Table, *, rejecting: bool
+        self,
+        written: WrittenType,
+        mode: LoadMode,
+        budget: MemoryBudget,
+        storage: Storage,
+        table: Table,
+        *,
+        rejecting: bool,
     ) -> None:
-        super().__init__(written.entity, mode, MemoryBudget(0), rejecting=rejecting)
+        super().__init__(written.entity, mode, budget, rejecting=rejecting)
         self._written, self._storage, self._table = written, storage, table
-        self._held = WrittenRows(written, storage)
+        self._held = WrittenRows(written, storage, budget)
         self._ids_given = written.given_ids
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from omnigraph_core.load.source import STDIN
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
@@ -220,7 +221,12 @@ class _WrittenLoad(_SparkLoad):
             if key in parsed.keys:
                 written = WrittenType.of(entity, tables[key].ref, parsed)
                 self._intakes[key] = WrittenIntake(
-                    written, self._mode, job.storage, tables[key], rejecting=self._rejecting is not None
+                    written,
+                    self._mode,
+                    self._budget,
+                    job.storage,
+                    tables[key],
+                    rejecting=self._rejecting is not None,
                 )
         self._examine(violations)
 

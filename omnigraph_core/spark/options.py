@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from omnigraph_core.errors import RefusedError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Location
 
 LOCAL_MASTER = "local[*]"

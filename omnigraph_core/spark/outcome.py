@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from omnigraph_core import errors
@@ -17,6 +17,7 @@ from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.errors import InternalError, OmnigraphError
 from omnigraph_core.load.compressed import DamagedInput
 from omnigraph_core.load.source import LineTooLong
+from omnigraph_core.records import dataclass
 from omnigraph_core.spark.splits import Split
 from omnigraph_core.storage import Storage
 

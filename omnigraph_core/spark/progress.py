@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import InternalError
 from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema, parse_compiled, pretty_json
 from omnigraph_core.schema.files import Format
 from omnigraph_core.spark.splits import Split

@@ -8,13 +8,14 @@ CSV record ends can only be told from its beginning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from omnigraph_core.load.compressed import CODECS
 from omnigraph_core.load.inputs import Input
 from omnigraph_core.load.parquet import ParquetSource
 from omnigraph_core.load.source import LocalFile, Place
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.files import Format
 
 # A few fragments' worth of records, and small beside the memory of an executor.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph_core import faults
 from omnigraph_core.change.violations import SHOWN_MAX, Violations
 from omnigraph_core.errors import BadDataError, LimitError, OmnigraphError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark.outcome import Json, SplitOutcome, TypeOutcome, encode_failure
 from omnigraph_core.spark.parse import FragmentWriter, PieceWriter, Workplace, Writer
