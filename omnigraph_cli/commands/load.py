@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph_cli.exits import BY_KIND
-from omnigraph_cli.options import BranchOption, DataFormatOption, complete_branch, data_format
+from omnigraph_cli.options import SPARK_FORMAT, BranchOption, DataFormatOption, complete_branch, data_format
 from omnigraph_cli.output import counted
 from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command, echo_target
@@ -144,6 +144,9 @@ def register(app: typer.Typer) -> None:
         """
         if mode not in _MODES:
             raise UsageError(f"--mode: '{mode}' is none of {', '.join(_MODES)}")
+        reader = None
+        if spark and format_ is not None and format_.startswith(SPARK_FORMAT):
+            reader, format_ = format_.removeprefix(SPARK_FORMAT), None
         data_format(format_)
         if data.count("-") > 1:
             raise UsageError("--data - was given twice", hint="standard input can be read once")
@@ -158,6 +161,7 @@ def register(app: typer.Typer) -> None:
             tuple(py_files or ()),
             tuple(packages or ()),
             spark_home,
+            reader,
         )
         options = given.options(wanted=spark)
         from omnigraph_core.graph import OpenMode
@@ -221,10 +225,11 @@ class _SparkGiven:
     py_files: tuple[str, ...]
     packages: tuple[str, ...]
     spark_home: str | None
+    reader: str | None
 
     def options(self, *, wanted: bool) -> SparkOptions | None:
         if not wanted:
-            if self != _SparkGiven(None, None, (), (), (), None):
+            if self != _SparkGiven(None, None, (), (), (), None, None):
                 raise UsageError("options of Spark were given without --spark")
             return None
         from omnigraph_core.spark.options import LOCAL_MASTER, SparkOptions
@@ -236,6 +241,7 @@ class _SparkGiven:
             self.py_files,
             self.packages,
             self.spark_home,
+            self.reader,
         )
 
 

@@ -47,7 +47,7 @@ class MemoryBudget:
 
     def tables_at_once(self, asked: int) -> int:
         """How many tables are written side by side: each has a fragment's worth of rows at hand."""
-        return max(1, min(asked, self._limit_bytes // _TABLE_BYTES))
+        return max(1, min(asked, self.limit_bytes // _TABLE_BYTES))
 
     @property
     def index_bytes(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -167,6 +167,22 @@ def read_parquet(
             yield TypedRows(entity, converted.rows, source.name, converted.lines)
     if not found:
         yield no_rows(entity, source.name)
+
+
+def read_batches(
+    batches: Iterable[pa.RecordBatch], entity: EntityType, source: str, violations: Violations
+) -> Iterator[TypedRows]:
+    """The same for batches that somebody else reads; rows are numbered from 1."""
+    first = 1
+    for batch in batches:
+        if first == 1:
+            _check_types(batch.schema, entity, source)
+        converted = _convert(batch, entity, first)
+        _report(converted, entity, source, violations)
+        first += batch.num_rows
+        yield TypedRows(entity, converted.rows, source, converted.lines)
+    if first == 1:
+        yield no_rows(entity, source)
 
 
 @dataclass(frozen=True, slots=True)

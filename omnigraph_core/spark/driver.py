@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,8 @@ from omnigraph_core.spark.outcome import (
     write_result,
 )
 from omnigraph_core.spark.progress import JobProgress, write_progress
-from omnigraph_core.spark.spec import JobSpec, Target, read_spec
-from omnigraph_core.spark.task import ParseTask, failure_in
+from omnigraph_core.spark.spec import JobSpec, Target, encode_splits, read_spec
+from omnigraph_core.spark.task import ParseTask, TakeTask, failure_in
 from omnigraph_core.storage import Storage, open_storage, parse_location
 
 GRAPH_CONF = "spark.omnigraph.graph"
@@ -38,6 +39,7 @@ ACCESS_CONF = "spark.omnigraph.secret.environment"
 
 _TICK_S = 0.5
 _WATCH_TICKS = 6
+_BATCH_ROWS = 64 * 1024
 
 
 def main() -> None:
@@ -61,20 +63,61 @@ def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None
     with _Companion(context, spec, storage) as companion:
         try:
             outcomes = _parse(context, spec, settings, companion)
+            spec = _with_partitions(spec, outcomes)
             checked = _check(context, spec, settings, outcomes, companion)
-            write_result(storage, spec.folder, outcomes, {"checked": checked})
+            more = {"checked": checked, "splits": encode_splits(spec.splits)}
+            write_result(storage, spec.folder, outcomes, more)
         except OmnigraphError as error:
             write_failed(storage, spec.folder, error)
 
 
 def _parse(context: Any, spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
     companion.begin("parse")
+    if spec.reader is not None:
+        return _taken(spec, settings, companion)
     splits = list(spec.splits)
     task = ParseTask(spec.without_splits(), settings, companion.rows)
     # The largest first: a small one at the end keeps nobody waiting.
     splits.sort(key=lambda split: -split.size)
     found = _collected(context.parallelize(splits, len(splits)).mapPartitions(task))
     return sorted(found, key=lambda outcome: int(outcome["split"]))
+
+
+def _taken(spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
+    """What Spark itself reads, taken as it comes in Arrow batches."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
+    (split,) = spec.splits
+    task = TakeTask(spec.without_splits(), settings, companion.rows, split)
+    with _spark_failures(), _without_pandas():
+        frame = session.read.format(spec.reader).load(list(spec.paths))
+        found = frame.mapInArrow(task.__call__, "outcome string").collect()
+    return sorted((json.loads(row.outcome) for row in found), key=lambda outcome: int(outcome["split"]))
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Work around pyspark 4.3: mapInArrow asks for pandas, of which it makes no use."""
+    from importlib import import_module
+
+    functions: Any = import_module("pyspark.sql.pandas.functions")
+    before = functions.require_minimum_pandas_version
+    functions.require_minimum_pandas_version = lambda: None
+    try:
+        yield
+    finally:
+        functions.require_minimum_pandas_version = before
+
+
+def _with_partitions(spec: JobSpec, outcomes: Sequence[Json]) -> JobSpec:
+    """The parts as they turned out, where it was Spark that cut them."""
+    if spec.reader is None:
+        return spec
+    (split,) = spec.splits
+    splits = [replace(split, number=number, start=number) for number in range(len(outcomes))]
+    return replace(spec, splits=tuple(splits))
 
 
 def _check(
@@ -108,13 +151,20 @@ def parts_to_ask(spec: JobSpec, types: Mapping[str, WrittenType]) -> int:
 
 
 def _collected(work: Any) -> list[Json]:
-    """What the tasks yield; a failure that outlived all attempts is raised as what it was."""
+    with _spark_failures():
+        found: list[Json] = work.collect()
+    return found
+
+
+@contextmanager
+def _spark_failures() -> Iterator[None]:
+    """A failure that outlived all attempts is raised as what it was."""
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
-        found: list[Json] = work.collect()
-        return found
-    except Py4JJavaError as error:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
         text = str(error)
         failure = failure_in(text)
         if failure is not None:
@@ -126,7 +176,8 @@ def _reason(text: str) -> str:
     """The line that says why, of all that Spark says."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Job aborted" in line or "cancelled" in line]
-    return (telling or lines[1:] or lines or ["no reason was given"])[0]
+    others = [line for line in lines if not line.startswith("An error occurred")]
+    return (telling or others or lines)[0]
 
 
 class _Companion:

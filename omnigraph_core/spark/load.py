@@ -8,7 +8,7 @@ on it is a load like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -20,30 +20,26 @@ from omnigraph_core.change.parts import Part
 from omnigraph_core.change.plan import Intent
 from omnigraph_core.change.validate import raise_found
 from omnigraph_core.change.violations import Violations
-from omnigraph_core.errors import UsageError
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.load.inputs import Input, resolve_inputs
 from omnigraph_core.load.intake import Identified, Intake
 from omnigraph_core.load.records import TypedRows, no_rows
 from omnigraph_core.load.run import Load, Loaded, Rejecting
-from omnigraph_core.load.source import STDIN
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
-from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark.check import Checked
 from omnigraph_core.spark.digests import Digests
+from omnigraph_core.spark.given import Asked, Given, resolve
 from omnigraph_core.spark.intake import WrittenIntake, WrittenType
-from omnigraph_core.spark.options import SparkOptions, refuse_out_of_reach
+from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.outcome import Parsed
 from omnigraph_core.spark.parse import LINE_COLUMN, read_piece
 from omnigraph_core.spark.running import RunningJob
 from omnigraph_core.spark.spec import JobSpec, TableAt, Target
-from omnigraph_core.spark.splits import cut_inputs
 from omnigraph_core.spark.submit import Submission
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
@@ -56,9 +52,6 @@ from omnigraph_core.write.writable import WritableTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Asked = tuple[Sequence[str], Format | None, str | None]
-"""`--data`, `--format` and `--type`."""
 
 
 class _NothingLoaded(Exception):
@@ -90,45 +83,33 @@ class SparkLoader:
         *,
         dry_run: bool,
     ) -> Loaded:
-        inputs = self._resolved(*asked)
+        given = resolve(asked, self.schema, self.options, self.settings, self.door.storage.location)
         runner = Submission(self.door.storage, self.settings, self.options, self.progress).run
         common = (self.door, self.schema, mode, intent, self.settings.memory_limit_bytes, self.progress)
         if mode is LoadMode.MERGE or dry_run:
             with closing(_ReadLoad(*common, rejecting)) as read:
                 job = RunningJob(self.door, runner, self.options, branch, intent.actor)
                 with job.recorded(start):
-                    read.take(job, inputs)
+                    read.take(job, given)
                     return read.finish(branch, start, dry_run=dry_run)
         with closing(_WrittenLoad(*common, rejecting)) as written:
             job = RunningJob(self.door, runner, self.options, branch, intent.actor)
             if start is None:
-                return written.run(job, inputs, branch)
+                return written.run(job, given, branch)
             try:
                 with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, intent.actor):
-                    loaded = written.run(job, inputs, branch)
+                    loaded = written.run(job, given, branch)
                     if loaded.commit_id is None:
                         raise _NothingLoaded(loaded)
             except _NothingLoaded as nothing:
                 return nothing.outcome
             return replace(loaded, branch_created=True)
 
-    def _resolved(self, paths: Sequence[str], format_: Format | None, type_name: str | None) -> list[Input]:
-        if STDIN in paths:
-            raise UsageError(
-                "--spark cannot read standard input", hint="give a file, or load without --spark"
-            )
-        inputs = resolve_inputs(paths, self.schema, format_, type_name, self.settings.s3)
-        for each in inputs:
-            if each.size is None:
-                raise UsageError(f"'{each.name}' is no regular file, which --spark needs")
-        refuse_out_of_reach(self.options, self.door.storage.location, [each.name for each in inputs])
-        return inputs
-
 
 class _SparkLoad(Load):
     """What the two ways have in common."""
 
-    def _spec(self, inputs: Sequence[Input], target: Target) -> JobSpec:
+    def _spec(self, job: RunningJob, given: Given, target: Target) -> JobSpec:
         return JobSpec(
             operation_id="",
             graph="",
@@ -140,7 +121,9 @@ class _SparkLoad(Load):
             tables={},
             committed={},
             memory_limit_bytes=self._budget.limit_bytes,
-            splits=tuple(cut_inputs(inputs)),
+            splits=given.splits,
+            reader=job.reader,
+            paths=given.paths,
             front_pid=None,
         )
 
@@ -148,9 +131,9 @@ class _SparkLoad(Load):
 class _ReadLoad(_SparkLoad):
     """A load whose rows tasks have read."""
 
-    def take(self, job: RunningJob, inputs: Sequence[Input]) -> None:
-        digests = Digests(inputs)
-        parsed, _ = job.run(self._spec(inputs, Target.PIECES))
+    def take(self, job: RunningJob, given: Given) -> None:
+        digests = Digests(given)
+        parsed, _ = job.run(self._spec(job, given, Target.PIECES))
         violations = self._collector()
         self._take(_pieces(self._schema, parsed, job.storage, violations), violations)
         self._examine(violations)
@@ -188,10 +171,10 @@ class _WrittenLoad(_SparkLoad):
 
     _checked: Checked | None = None
 
-    def run(self, job: RunningJob, inputs: Sequence[Input], branch: str) -> Loaded:
-        digests = Digests(inputs)
+    def run(self, job: RunningJob, given: Given, branch: str) -> Loaded:
+        digests = Digests(given)
         with job.recorded(None):
-            self._take_written(job, inputs, self._door.base(branch))
+            self._take_written(job, given, self._door.base(branch))
             self._intent = replace(self._intent, inputs=digests.result())
             if not self._intakes:
                 self._write_rejects()
@@ -203,12 +186,12 @@ class _WrittenLoad(_SparkLoad):
         warnings = published.warnings + self._index(branch, published)
         return self.outcome(published.commit_id, warnings)
 
-    def _take_written(self, job: RunningJob, inputs: Sequence[Input], base: Snapshot) -> None:
-        keys = _concerned(self._schema, inputs)
-        tables = {key: self._door.open_for_write(base, key).table for key in keys}
+    def _take_written(self, job: RunningJob, given: Given, base: Snapshot) -> None:
+        keys = given.keys or {entity.table_key for entity in self._schema.types()}
+        tables = {key: self._door.open_for_write(base, key).table for key in sorted(keys)}
         committed = {key: TableAt(each.ref, each.table_version) for key, each in base.tables.items()}
         spec = replace(
-            self._spec(inputs, Target.TABLES),
+            self._spec(job, given, Target.TABLES),
             tables={key: TableAt(table.ref, table.version) for key, table in tables.items()},
             committed=committed,
         )
@@ -250,14 +233,6 @@ class _WrittenLoad(_SparkLoad):
 
 def _is_current(checked: Checked, base: Snapshot) -> bool:
     return all(base.entry(key).table_version == version for key, version in checked.reads.items())
-
-
-def _concerned(schema: Schema, inputs: Sequence[Input]) -> list[str]:
-    """The tables that may get rows: those the inputs are about, or all if records say it."""
-    named = [None if each.entity is None else each.entity.table_key for each in inputs]
-    found = [each for each in named if each is not None]
-    every = [entity.table_key for entity in schema.types()]
-    return sorted(set(found)) if len(found) == len(named) else sorted(every)
 
 
 class _WrittenStager(Stager):

@@ -30,6 +30,8 @@ class SparkOptions:
     py_files: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     spark_home: str | None = None
+    reader: str | None = None
+    """The name of a format that Spark itself reads, in place of OmniGraph's readers."""
 
     def __post_init__(self) -> None:
         if self.deploy_mode not in (None, *_DEPLOY_MODES):

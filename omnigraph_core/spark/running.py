@@ -20,7 +20,7 @@ from omnigraph_core.ids import new_ulid
 from omnigraph_core.spark.check import Checked, put_together
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.outcome import Parsed, decode_outcome, read_result
-from omnigraph_core.spark.spec import JobSpec, lists_folder
+from omnigraph_core.spark.spec import JobSpec, decode_splits, lists_folder
 from omnigraph_core.spark.submit import Runner
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.plan import WriterKind
@@ -48,6 +48,10 @@ class RunningJob:
         )
         self._is_handed_over = False
         self._files: set[str] = set()
+
+    @property
+    def reader(self) -> str | None:
+        return self._options.reader
 
     @contextmanager
     def recorded(self, start: GraphCommit | None) -> Iterator[None]:
@@ -90,7 +94,8 @@ class RunningJob:
         content = read_result(self.storage, spec.folder)
         if content is None:
             raise InternalError("the Spark job left no result")
-        parsed = Parsed.of(spec.splits, [decode_outcome(each) for each in content["outcomes"]])
+        splits = decode_splits(content["splits"])
+        parsed = Parsed.of(splits, [decode_outcome(each) for each in content["outcomes"]])
         faults.hit("spark.job_done")
         parsed.raise_failure()
         self._files = parsed.used_files

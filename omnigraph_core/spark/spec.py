@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Any
@@ -55,6 +55,10 @@ class JobSpec:
     memory_limit_bytes: int
     """Where keys need more than a load may keep of them, the rules are asked in executors."""
     splits: tuple[Split, ...]
+    """The parts; when Spark itself reads, one that stands for all of its partitions."""
+    reader: str | None
+    """The format that Spark itself reads, from `paths`."""
+    paths: tuple[str, ...]
     front_pid: int | None
     """The process that waits for the job, if it is on the machine of the driver."""
 
@@ -90,7 +94,9 @@ class JobSpec:
             "tables": [{**asdict(each.ref), "version": each.version} for each in self.tables.values()],
             "committed": [{**asdict(each.ref), "version": each.version} for each in self.committed.values()],
             "memory_limit_bytes": self.memory_limit_bytes,
-            "splits": [asdict(split) for split in self.splits],
+            "splits": encode_splits(self.splits),
+            "reader": self.reader,
+            "paths": list(self.paths),
             "front_pid": self.front_pid,
         }
         return json.dumps(content, ensure_ascii=False).encode()
@@ -114,9 +120,19 @@ def read_spec(storage: Storage, operation_id: str) -> JobSpec:
         tables=_tables(content["tables"]),
         committed=_tables(content["committed"]),
         memory_limit_bytes=content["memory_limit_bytes"],
-        splits=tuple(Split(**{**each, "format": Format(each["format"])}) for each in content["splits"]),
+        splits=decode_splits(content["splits"]),
+        reader=content["reader"],
+        paths=tuple(content["paths"]),
         front_pid=content["front_pid"],
     )
+
+
+def encode_splits(splits: Sequence[Split]) -> list[dict[str, Any]]:
+    return [asdict(split) for split in splits]
+
+
+def decode_splits(content: list[dict[str, Any]]) -> tuple[Split, ...]:
+    return tuple(Split(**{**each, "format": Format(each["format"])}) for each in content)
 
 
 def _tables(content: list[dict[str, Any]]) -> dict[str, TableAt]:

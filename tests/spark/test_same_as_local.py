@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.assemble import LoadMode
@@ -19,7 +21,8 @@ from omnigraph_core.schema.files import Format
 from omnigraph_core.spark import driver, splits
 from omnigraph_core.spark import load as spark_load
 from tests.records import D1, S1, edge, node
-from tests.spark.twins import Twins
+from tests.spark.conftest import SPARK
+from tests.spark.twins import Twins, ended
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("in_process")]
 
@@ -73,10 +76,10 @@ def test_every_mode(mode: str, twins: Twins, checked: str) -> None:
         records += [node("P", k="p1", n=50), edge("Link", "p0", "p1", w=9)]
     if mode == "overwrite":
         records += [node("P", k=f"p{number}") for number in range(5)]
-    ended = twins.load([twins.file("in.jsonl", records)], mode)
-    assert ended.failure is None
-    assert ended.outcome is not None
-    assert ended.outcome["counts"]["node:P"] >= 7
+    found = twins.load([twins.file("in.jsonl", records)], mode)
+    assert found.failure is None
+    assert found.outcome is not None
+    assert found.outcome["counts"]["node:P"] >= 7
 
 
 BAD: dict[str, tuple[str, list[dict[str, Any]]]] = {
@@ -102,9 +105,9 @@ BAD: dict[str, tuple[str, list[dict[str, Any]]]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_every_rule(case: str, twins: Twins, checked: str) -> None:
     mode, records = BAD[case]
-    ended = twins.load([twins.file("in.jsonl", records)], mode)
-    assert ended.failure is not None
-    assert ended.content == tuple(sorted(ended.content))
+    found = twins.load([twins.file("in.jsonl", records)], mode)
+    assert found.failure is not None
+    assert found.content == tuple(sorted(found.content))
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
@@ -145,15 +148,15 @@ def test_several_inputs_of_every_format(twins: Twins, tmp_path: Path) -> None:
     paths = [
         str(tmp_path / name) for name in ("a.jsonl", "b.jsonl.gz", "Free.csv", "P.parquet", "c.jsonl.zst")
     ]
-    ended = twins.load(paths, "append")
-    assert ended.failure is None, ended.failure
+    found = twins.load(paths, "append")
+    assert found.failure is None, found.failure
     bad = pa.table(
         {"k": [f"r{number}" for number in range(20)], "n": pa.array([*range(19), 100], pa.int32())}
     )
     pq.write_table(bad, tmp_path / "bad.parquet", row_group_size=6)
-    ended = twins.load([str(tmp_path / "bad.parquet")], "append", type_name="P")
-    assert ended.failure is not None
-    assert "bad.parquet:20" in ended.failure[1]
+    found = twins.load([str(tmp_path / "bad.parquet")], "append", type_name="P")
+    assert found.failure is not None
+    assert "bad.parquet:20" in found.failure[1]
 
 
 def test_an_input_that_cannot_be_read(twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,17 +166,17 @@ def test_an_input_that_cannot_be_read(twins: Twins, tmp_path: Path, monkeypatch:
     for name in ("cut.jsonl.gz", "wide.jsonl", "P.csv"):
         assert twins.load([str(tmp_path / name)], "append").failure is not None
     (tmp_path / "empty.jsonl").write_text("")
-    ended = twins.load([str(tmp_path / "empty.jsonl")], "append")
-    assert ended.outcome is not None
-    assert not ended.outcome["commit_id"]
+    found = twins.load([str(tmp_path / "empty.jsonl")], "append")
+    assert found.outcome is not None
+    assert not found.outcome["commit_id"]
 
 
 def test_a_csv_without_rows_empties_its_type(twins: Twins, tmp_path: Path) -> None:
     (tmp_path / "Link.csv").write_text("from,to\n")
-    ended = twins.load([str(tmp_path / "Link.csv")], "overwrite")
-    assert ended.outcome is not None
-    assert ended.outcome["counts"] == {"edge:Link": 0}
-    assert ended.outcome["commit_id"]
+    found = twins.load([str(tmp_path / "Link.csv")], "overwrite")
+    assert found.outcome is not None
+    assert found.outcome["counts"] == {"edge:Link": 0}
+    assert found.outcome["commit_id"]
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
@@ -184,20 +187,20 @@ def test_a_branch_that_is_made_for_the_load(mode: str, twins: Twins) -> None:
     empty = twins.file("empty.jsonl", [])
     twins.load([empty], mode, branch="dev", source="main")
     assert twins.spark.branches() == ["main"]
-    ended = twins.load([good], mode, branch="dev", source="main")
-    assert ended.outcome is not None
-    assert ended.outcome["branch_created"]
+    found = twins.load([good], mode, branch="dev", source="main")
+    assert found.outcome is not None
+    assert found.outcome["branch_created"]
     again = twins.load([twins.file("more.jsonl", [node("P", k="again")])], mode, branch="dev")
-    assert len(again.content) == len(ended.content) + 1
+    assert len(again.content) == len(found.content) + 1
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
 def test_a_dry_run_changes_nothing(mode: str, twins: Twins) -> None:
     head = twins.spark.head()
     records = [*NEW, *(START[:6] if mode == "overwrite" else [])]
-    ended = twins.load([twins.file("in.jsonl", records)], mode, dry_run=True)
-    assert ended.outcome is not None
-    assert ended.outcome["counts"]["node:P"] >= 7
+    found = twins.load([twins.file("in.jsonl", records)], mode, dry_run=True)
+    assert found.outcome is not None
+    assert found.outcome["counts"]["node:P"] >= 7
     assert twins.spark.head() == head
 
 
@@ -210,12 +213,40 @@ def test_what_the_commit_says(twins: Twins) -> None:
 
 def test_the_worked_example(new_graph: Callable[[str, str], Graph], tmp_path: Path) -> None:
     twins = Twins(new_graph, S1, tmp_path)
-    ended = twins.load([twins.file("d1.jsonl", D1)], "append")
-    assert len(ended.content) == len(D1)
+    found = twins.load([twins.file("d1.jsonl", D1)], "append")
+    assert len(found.content) == len(D1)
 
 
 def test_a_type_can_be_named(twins: Twins, tmp_path: Path) -> None:
     pyarrow.csv.write_csv(pa.table({"k": ["a", "b"]}), tmp_path / "people.csv")
-    ended = twins.load([str(tmp_path / "people.csv")], "merge", type_name="P", format_=Format.CSV)
-    assert ended.outcome is not None
-    assert ended.outcome["counts"] == {"node:P": 2}
+    found = twins.load([str(tmp_path / "people.csv")], "merge", type_name="P", format_=Format.CSV)
+    assert found.outcome is not None
+    assert found.outcome["counts"] == {"node:P": 2}
+
+
+def test_a_format_that_only_spark_reads(twins: Twins, tmp_path: Path) -> None:
+    """ORC, against the same rows as Parquet: the same graph, and mistakes are named by their row."""
+    for name, last in (("good", 39), ("bad", 100)):
+        table = pa.table(
+            {"k": [f"q{number}" for number in range(40)], "n": pa.array([*range(39), last], pa.int32())}
+        )
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        orc.write_table(table, tmp_path / f"{name}.orc")
+    reader = replace(SPARK, reader="orc")
+    parquet = ended(twins.local, [str(tmp_path / "bad.parquet")], "append", type_name="P")
+    mine = ended(twins.spark, [str(tmp_path / "bad.orc")], "append", type_name="P", spark=reader)
+    assert parquet.failure is not None
+    assert mine.failure == (parquet.failure[0], parquet.failure[1].replace("bad.parquet", "bad.orc"), None)
+    parquet = ended(twins.local, [str(tmp_path / "good.parquet")], "merge", type_name="P")
+    mine = ended(twins.spark, [str(tmp_path / "good.orc")], "merge", type_name="P", spark=reader)
+    assert mine == parquet
+    assert ended(twins.spark, [str(tmp_path / "good.orc")], "append", spark=reader).failure is not None
+    broken = ended(
+        twins.spark,
+        [str(tmp_path / "good.orc")],
+        "append",
+        type_name="P",
+        spark=replace(SPARK, reader="nothing"),
+    )
+    assert broken.failure is not None
+    assert "nothing" in broken.failure[1]
