@@ -162,7 +162,7 @@ def _content(details: dict[str, Any]) -> list[str]:
         words = ", ".join(f"{number} {name}" for name, number in counts.items())
         lines.append(f"{'changed:':<11}{table_key} {words or 'nothing'}")
     for given in details.get("inputs", []):
-        lines.append(f"{'input:':<11}{given["name"]}{_measures(given)}")
+        lines.append(f"{'input:':<11}{given['name']}{_measures(given)}")
     return lines
 
 

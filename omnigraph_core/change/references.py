@@ -12,7 +12,6 @@ from omnigraph_core.change.parts import WHOLE, Part, ask_by_part
 from omnigraph_core.change.violations import Violation, Violations
 from omnigraph_core.schema import EdgeType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
-from omnigraph_core.tables.keys import find_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +43,7 @@ def _check_new_edges(
     import pyarrow.compute as pc
 
     near = None if nodes is None else nodes.part((ID_COLUMN,), part)
-    missing = _absent(edges.distinct(column, part), node, near, committed)
+    missing = _absent(edges.distinct(column, part), node, near, part, committed)
     if len(missing):
         change = edges.part((column,), part)
         ends = change.rows.column(column)
@@ -57,7 +56,9 @@ def _check_new_edges(
         )
 
 
-def _absent(ids: pa.Array, node: NodeType, change: TableChange | None, committed: Committed) -> pa.Array:
+def _absent(
+    ids: pa.Array, node: NodeType, change: TableChange | None, part: Part, committed: Committed
+) -> pa.Array:
     """Those of `ids` that no node of this type has once the change of the nodes is made."""
     import pyarrow.compute as pc
 
@@ -65,9 +66,7 @@ def _absent(ids: pa.Array, node: NodeType, change: TableChange | None, committed
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=change.ids)))
     if not len(ids) or (change is not None and change.verb is Verb.REPLACE):
         return ids
-    import pyarrow as pa
-
-    there = find_keys(committed.table(node.table_key), pa.chunked_array([ids])).column("id").combine_chunks()
+    there = committed.with_ids(node, ids, part).column("id").combine_chunks()
     if change is not None and change.verb is Verb.DELETE:
         there = there.filter(pc.invert(pc.is_in(there, value_set=change.ids)))
     return ids.filter(pc.invert(pc.is_in(ids, value_set=there)))

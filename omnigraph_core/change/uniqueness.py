@@ -65,7 +65,7 @@ def check_unique_committed(
 
         def ask(part: Part, conflicts: Violations, group: Unique = group) -> None:
             mine = change.part(group.columns, part)
-            _check_held(mine, group, committed, partial(_replaced, change, parts), conflicts)
+            _check_held(mine, group, part, committed, partial(_replaced, change, parts), conflicts)
 
         ask_by_part(parts, conflicts, ask)
 
@@ -83,6 +83,7 @@ def _replaced(change: Change, parts: tuple[Part, ...], ids: pa.Array) -> pa.Arra
 def _check_held(
     change: TableChange,
     group: Unique,
+    part: Part,
     committed: Committed,
     replaced: Callable[[pa.Array], pa.Array],
     conflicts: Violations,
@@ -93,7 +94,11 @@ def _check_held(
     wanted = pc.drop_null(pc.unique(texts))
     if not len(wanted):
         return
-    held = holding(committed.table(change.key), change.entity, group.columns, wanted)
+    dealt = committed.dealt(change.entity, group.columns, part, len(wanted))
+    if dealt is None:
+        held = holding(committed.table(change.key), change.entity, group.columns, wanted)
+    else:
+        held = dealt.having(part.number, wanted)
     # A row that keeps its tuple is most of them; whether the others stay takes all ids.
     mine = change.rows.column("id").take(pc.index_in(held.column("text"), value_set=texts))
     held = held.filter(pc.fill_null(pc.not_equal(held.column("id"), mine), True))

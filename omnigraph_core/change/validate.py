@@ -84,20 +84,17 @@ def _check_new_ids(
         return None
 
     def ask(part: Part, conflicts: Violations) -> str | None:
-        return _first_taken(change.part(("id",), part), committed, conflicts)
+        return _first_taken(change.part(("id",), part), part, committed, conflicts)
 
     taken = [id_ for id_ in ask_by_part(parts, conflicts, ask) if id_ is not None]
     return (change.key, taken[0]) if taken else None
 
 
-def _first_taken(change: TableChange, committed: Committed, conflicts: Violations) -> str | None:
-    import pyarrow as pa
+def _first_taken(change: TableChange, part: Part, committed: Committed, conflicts: Violations) -> str | None:
     import pyarrow.compute as pc
 
-    from omnigraph_core.tables.keys import find_keys
-
     column = change.rows.column("id")
-    taken = find_keys(committed.table(change.key), pa.chunked_array([change.ids])).column("id")
+    taken = committed.with_ids(change.entity, change.ids, part).column("id")
     if not len(taken):
         return None
     rows = pc.indices_nonzero(pc.is_in(column, value_set=taken.combine_chunks()).combine_chunks())

@@ -6,17 +6,16 @@ whole; else they are dealt into parts by the text a rule compares, on disk.
 
 from __future__ import annotations
 
-import io
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
+from omnigraph_core.change.dealt import Dealt
 from omnigraph_core.change.identity import tuple_texts
-from omnigraph_core.change.parts import Part, part_numbers
+from omnigraph_core.change.parts import Part
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.spool import Spool, disk_failures
+from omnigraph_core.load.spool import Spool
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
@@ -164,54 +163,6 @@ class HeldChange(Change):
         rows, origin = self.held.keys() if part.is_whole else self.held.part(by, part)
         change = TableChange(self.entity, self.verb, rows, origin, self.fresh)
         return change if self.taken is None else change.filter(self.taken.take(origin.positions))
-
-
-class Dealt:
-    """Rows in parts, one after the other in a file without a name; a part is read as a whole."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._places: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
-
-    def add(self, rows: pa.Table, texts: pa.Array) -> None:
-        for places, mine in zip(self._places, deal(rows, texts, self._count), strict=True):
-            with disk_failures():
-                places.append((self._file.tell(), self._file.write(mine)))
-
-    def part(self, number: int) -> pa.Table:
-        import pyarrow as pa
-
-        found = []
-        for start, length in self._places[number]:
-            with disk_failures():
-                self._file.seek(start)
-                found.append(pa.ipc.open_stream(self._file.read(length)).read_all())
-        return pa.concat_tables(found).combine_chunks()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def deal(rows: pa.Table, texts: pa.Array, count: int) -> Iterator[bytes]:
-    """The rows of each part, as an Arrow stream.
-
-    Those with a null text are compared with nothing, and left out.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    numbers = part_numbers(texts, count)
-    order = np.argsort(numbers, kind="stable")
-    sorted_rows = rows.take(pa.array(order))
-    bounds = np.searchsorted(numbers[order], np.arange(count + 1))
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    for number in range(count):
-        mine = sorted_rows.slice(bounds[number], bounds[number + 1] - bounds[number])
-        buffer = io.BytesIO()
-        with pa.ipc.new_stream(buffer, mine.schema, options=options) as writer:
-            writer.write_table(mine)
-        yield buffer.getvalue()
 
 
 def key_columns(entity: EntityType) -> list[str]:

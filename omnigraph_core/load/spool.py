@@ -5,13 +5,11 @@ The file has no name, so nothing of it survives the process, however that ends.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from omnigraph_core.errors import StorageError
 from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.spill import disk_failures, nameless_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +80,7 @@ class Spool:
         """What was waiting in memory goes first."""
         import pyarrow as pa
 
-        self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
+        self._file = nameless_file()
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._schema = schema
         self._budget.is_short = True
@@ -97,15 +95,3 @@ class Spool:
         self._waiting = []
         if self._file is not None:
             self._file.close()
-
-
-@contextmanager
-def disk_failures() -> Iterator[None]:
-    """The temporary directory may be full, or not be there."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"rows of this load cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}",
-            hint="set TMPDIR to a directory with room for the input, or raise OMNIGRAPH_MEMORY_LIMIT",
-        ) from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
 from omnigraph_core.change.changeset import Change, Verb
+from omnigraph_core.change.dealt import DealtTable
 from omnigraph_core.change.parts import Part
 from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import new_ulid
@@ -155,8 +156,11 @@ def _replaced(table: Table, change: Change, parts: tuple[Part, ...]) -> pa.Table
     """Id, row id and address of the rows that give way to rows of an upsert."""
     import pyarrow as pa
 
-    found = [find_keys(table, pa.chunked_array([change.part(("id",), part).ids])) for part in parts]
-    return pa.concat_tables(found)
+    if len(parts) == 1 or not table.count_rows():
+        return find_keys(table, pa.chunked_array([change.part(("id",), parts[0]).ids]))
+    dealt = DealtTable(table, change.entity, ("id",), len(parts))
+    found = [dealt.having(part.number, change.part(("id",), part).ids) for part in parts]
+    return pa.concat_tables(found).drop_columns("text")
 
 
 def _write_rows(sink: RowSink, rows: pa.Table, existing: pa.Table | None) -> None:

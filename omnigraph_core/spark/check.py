@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Change, ChangeSet, Origin, TableChange, Verb
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.dealt import deal
 from omnigraph_core.change.identity import tuple_texts
 from omnigraph_core.change.parts import Part, add_answers
 from omnigraph_core.change.validate import find_violations
 from omnigraph_core.change.violations import Answers, Violations
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.load.assemble import VERBS
-from omnigraph_core.load.held import LINE_COLUMN, POSITION_COLUMN, SOURCE_COLUMN, deal, dealt_columns
+from omnigraph_core.load.held import LINE_COLUMN, POSITION_COLUMN, SOURCE_COLUMN, dealt_columns
 from omnigraph_core.load.intake import check_among
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
@@ -117,11 +118,13 @@ class DealtChange(Change):
 
 
 class _Pinned(Committed):
-    """The tables at the versions the front has named."""
+    """The tables at the versions the front has named; each executor asks for one part alone."""
+
+    deals = False
 
     def __init__(self, tables: Tables, spec: JobSpec) -> None:
         self.reads = {}
-        self._tables, self._open, self._spec = tables, {}, spec
+        self._tables, self._open, self._spec, self._dealt = tables, {}, spec, {}
 
     def table(self, table_key: str) -> Table:
         if table_key not in self._open:

@@ -18,7 +18,7 @@ FLOORS = [
     ["__init__"],
     ["errors"],
     ["records"],
-    ["ids", "progress", "faults", "jsontext", "times"],
+    ["ids", "progress", "faults", "jsontext", "times", "spill"],
     ["layout"],
     ["settings"],
     ["schema"],
