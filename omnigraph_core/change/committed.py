@@ -47,7 +47,7 @@ class Committed:
         dealt = self.dealt(entity, ("id",), part, len(ids))
         if dealt is None:
             return find_keys(self.table(entity.table_key), pa.chunked_array([ids]))
-        return dealt.having(part.number, ids).drop_columns("text")
+        return dealt.having(part.number, ids).select(["id", "_rowid", "_rowaddr"])
 
     def dealt(self, entity: EntityType, by: Sequence[str], part: Part, texts: int) -> DealtTable | None:
         """The table by parts, if it is worth dealing for someone who looks for so many texts a part."""

@@ -160,7 +160,7 @@ def _replaced(table: Table, change: Change, parts: tuple[Part, ...]) -> pa.Table
         return find_keys(table, pa.chunked_array([change.part(("id",), parts[0]).ids]))
     dealt = DealtTable(table, change.entity, ("id",), len(parts))
     found = [dealt.having(part.number, change.part(("id",), part).ids) for part in parts]
-    return pa.concat_tables(found).drop_columns("text")
+    return pa.concat_tables(found).select(["id", "_rowid", "_rowaddr"])
 
 
 def _write_rows(sink: RowSink, rows: pa.Table, existing: pa.Table | None) -> None:
