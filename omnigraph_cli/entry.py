@@ -16,13 +16,13 @@ import sys
 _INTERRUPTED = 130
 
 # Imports make objects by the hundred thousand and no garbage; looking for some after every 700,
-# as Python does, takes a tenth of the start.
-_OBJECTS_BETWEEN_COLLECTIONS = 10_000
+# as Python does, takes a tenth of the start. A command that reads ends before it has made so many.
+_OBJECTS_BEFORE_COLLECTION = 300_000
 
 
 def run() -> None:
     """Run the command line and leave the process."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     codes: list[int] = []
     # Registered before anything else, so called after everything that others register.
     atexit.register(_end, codes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 
@@ -88,6 +87,8 @@ def _usage(argv: Sequence[str], error: TyperException) -> int:
 def _bug(argv: Sequence[str]) -> int:
     """An error nobody foresaw: one line for the user, the traceback for the report."""
     try:
+        import tempfile
+
         with tempfile.NamedTemporaryFile(
             "w",
             prefix="omnigraph-bug-",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 # Repairs are found by their actor; nobody else may sign as one.
 RESERVED_ACTORS = "omnigraph:"
+
+# A load may run for hours within a limit of memory, which garbage must not eat up.
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,8 @@ def command(
 
         @functools.wraps(body)
         def invoke(**arguments: Any) -> None:
+            if writes:
+                gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
             _refuse_empty([*query, *own, *extra], arguments)
             given = {parameter.name: arguments.pop(parameter.name) for parameter in query}
             mine = {parameter.name: arguments.pop(parameter.name) for parameter in own}

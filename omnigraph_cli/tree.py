@@ -59,4 +59,6 @@ def build_app(argv: Sequence[str] = ()) -> typer.Typer:
     named = [module for module, words in COMMANDS.items() if first in words]
     for module in named or COMMANDS:
         import_module(f"omnigraph_cli.commands.{module}").register(app)
+    if named:  # nor the other words for the same command
+        app.registered_commands = [each for each in app.registered_commands if each.name == first]
     return app
