@@ -162,11 +162,11 @@ def _content(details: dict[str, Any]) -> list[str]:
         words = ", ".join(f"{number} {name}" for name, number in counts.items())
         lines.append(f"{'changed:':<11}{table_key} {words or 'nothing'}")
     for given in details.get("inputs", []):
-        lines.append(f"{'input:':<11}{given['name']}{_measures(given)}")
+        lines.append(f"{'input:':<11}{given['name']}{_size_and_digest(given)}")
     return lines
 
 
-def _measures(given: dict[str, Any]) -> str:
+def _size_and_digest(given: dict[str, Any]) -> str:
     """Size and digest of an input; of one that only Spark has read, or on S3, they are not known."""
     size = "" if given["bytes"] is None else f" {given['bytes']} bytes"
     return size if given["sha256"] is None else f"{size}, sha256 {given['sha256']}"

@@ -76,7 +76,7 @@ def _parse(context: Any, spec: JobSpec, settings: Settings, companion: _Companio
     if spec.reader is not None:
         return _taken(spec, settings, companion)
     splits = list(spec.splits)
-    task = ParseTask(spec.without_splits(), settings, companion.rows)
+    task = ParseTask(spec.without_splits(), settings, companion.rows, companion.bad)
     # The largest first: a small one at the end keeps nobody waiting.
     splits.sort(key=lambda split: -split.size)
     found = _collected(context.parallelize(splits, len(splits)).mapPartitions(task))
@@ -90,7 +90,7 @@ def _taken(spec: JobSpec, settings: Settings, companion: _Companion) -> list[Jso
     session = SparkSession.builder.getOrCreate()
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
     (split,) = spec.splits
-    task = TakeTask(spec.without_splits(), settings, companion.rows, split)
+    task = TakeTask(spec.without_splits(), settings, companion.rows, companion.bad, split)
     with _spark_failures(), _without_pandas():
         frame = session.read.format(spec.reader).load(list(spec.paths))
         found = frame.mapInArrow(task.__call__, "outcome string").collect()
@@ -184,7 +184,7 @@ class _Companion:
     """A thread beside the job: tells the front how far it is, and ends the job that nobody waits for."""
 
     def __init__(self, context: Any, spec: JobSpec, storage: Storage) -> None:
-        self.rows = context.accumulator(0)
+        self.rows, self.bad = context.accumulator(0), context.accumulator(0)
         self._context, self._spec, self._storage = context, spec, storage
         self._phase = "start"
         self._over = threading.Event()
@@ -219,7 +219,13 @@ class _Companion:
         stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]
         done = sum(stage.numCompletedTasks for stage in known)
-        return JobProgress(self._phase, done, sum(stage.numTasks for stage in known), int(self.rows.value))
+        return JobProgress(
+            self._phase,
+            done,
+            sum(stage.numTasks for stage in known),
+            int(self.rows.value),
+            int(self.bad.value),
+        )
 
     def _is_wanted(self) -> bool:
         pid = self._spec.front_pid

@@ -12,12 +12,20 @@ from omnigraph_core.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The phase, its tasks, and the rows read so far (by attempts that count and others)."""
+    """The phase, its tasks, and the rows read and mistakes found so far, by all attempts at parts."""
 
     phase: str
     done: int
     total: int
     rows: int
+    bad: int
+
+    @property
+    def title(self) -> str:
+        """What the progress bar says beside the number of rows."""
+        facts = [f"{self.done} of {self.total} tasks"] if self.total else []
+        facts += [f"{self.bad} bad"] if self.bad else []
+        return f"{self.phase} ({', '.join(facts)})" if facts else self.phase
 
 
 def write_progress(storage: Storage, folder: str, progress: JobProgress) -> None:

@@ -151,8 +151,7 @@ class Submission:
                 told = time.monotonic()
                 found = read_progress(self._storage, spec.folder)
                 if found is not None:
-                    tasks = f" ({found.done} of {found.total} tasks)" if found.total else ""
-                    self._progress(ProgressEvent(found.phase + tasks, found.rows, None, "rows"))
+                    self._progress(ProgressEvent(found.title, found.rows, None, "rows"))
 
     def _command(self, spec: JobSpec, folder: Path, log: Path) -> tuple[list[str], dict[str, str]]:
         options = self._options

@@ -61,7 +61,8 @@ class _Writing:
     spec: JobSpec
     settings: Settings
     rows_read: Any
-    """An accumulator, for the progress bar."""
+    bad_found: Any
+    """Accumulators, for the progress bar."""
 
     def _attempt(self, number: int, read: Callable[[Violations], Iterator[TypedRows]]) -> SplitOutcome:
         """One attempt at one part; raises TaskFailed for what another may not meet with."""
@@ -100,6 +101,7 @@ class _Writing:
                 found = {key: writer.finish() for key, writer in writers.items()}
         except (BadDataError, LimitError, UsageError) as error:
             return SplitOutcome(number, 0, {}, failure=encode_failure(error))
+        self.bad_found.add(violations.total)
         return SplitOutcome(number, 0, found, violations.first, violations.total)
 
 

@@ -108,11 +108,11 @@ def test_a_publish_that_is_killed_is_finished_by_the_next(omnigraph: Omnigraph, 
     assert leftovers(found) == []
 
 
-@pytest.mark.parametrize("victim", ["driver", "front"])
+@pytest.mark.parametrize("victim", ["driver", "front", "nobody"])
 def test_a_kill_in_the_middle(
     victim: str, graph: Path, tmp_path: Path, wait_for: Callable[[Callable[[], bool]], None]
 ) -> None:
-    """Tasks wait with everything written; then the driver is killed, or the command."""
+    """Tasks wait with everything written; then driver or command are killed, or there is a Ctrl-C."""
     points = "spark.parsed.0.0=sleep:60000"
     process = subprocess.Popen(
         [str(OMNIGRAPH), "load", "g", "--data", "d1.jsonl", "--mode", "append", *MASTER],
@@ -124,13 +124,19 @@ def test_a_kill_in_the_middle(
     wait_for(lambda: len(list(graph.glob("__staging/*/files/*"))) > 0 or process.poll() is not None)
     spark = children(process.pid)
     assert len(spark) == 1
-    os.kill(spark[0] if victim == "driver" else process.pid, signal.SIGKILL)
+    if victim == "nobody":
+        process.send_signal(signal.SIGINT)
+    else:
+        os.kill(spark[0] if victim == "driver" else process.pid, signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     if victim == "driver":
         assert process.returncode == 74
         (log,) = tmp_path.glob("omnigraph-spark-*/spark.log")
         assert str(log) in err.decode()
         assert exported(Graph.open(str(graph), Settings(fsync=False))) == []
+    if victim == "nobody":
+        assert (process.returncode, spark_files(tmp_path), err.decode().count("Traceback")) == (130, [], 0)
+        assert leftovers(Graph.open(str(graph), Settings(fsync=False))) == []
     wait_for(lambda: not os.path.exists(f"/proc/{spark[0]}"))
     found = opened(graph)
     assert exported(found) == []
