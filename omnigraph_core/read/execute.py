@@ -20,6 +20,7 @@ from omnigraph_core.query.checked import (
 )
 from omnigraph_core.query.params import BoundParams
 from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.cache import ReadCache
 from omnigraph_core.read.conditions import Run, variables_of
 from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.plan import MatchPlan
@@ -46,6 +47,7 @@ class Reading:
     snapshot: Snapshot
     schema: Schema
     settings: Settings
+    cache: ReadCache
 
     def run(
         self,
@@ -59,7 +61,9 @@ class Reading:
         """The answer; `now()` is the moment this was called."""
         now = datetime.now(timezone.utc)
         budget = Budget(timeout_s, self.settings.memory_limit_bytes)
-        session = Session(self.tables, self.snapshot, self.schema, Run(params, now), budget, self.settings)
+        session = Session(
+            self.tables, self.snapshot, self.schema, Run(params, now), budget, self.settings, self.cache
+        )
         prepared = PreparedRead(session, read)
         rows = empty_answer(read) if explain_only else prepared.execute()
         commit_id = self.snapshot.head.commit_id if self.snapshot.head else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core.read.arrays import whole
+from omnigraph_core.read.arrays import distinct, whole
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -82,11 +82,13 @@ def id_ranks(ids: pa.Array, codes: IntArray) -> IntArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if len(ids) < 2 or pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py():
+    if len(codes) * 4 > len(ids) and (
+        len(ids) < 2 or pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py()
+    ):
         return codes
-    present = np.unique(codes)
+    present, places = distinct(codes, len(ids))
     order = pc.sort_indices(ids.take(pa.array(present))).to_numpy()
-    ranks = np.zeros(len(ids), np.int64)
-    ranks[present[order]] = np.arange(len(present))
-    found: IntArray = ranks[codes]
+    ranks = np.empty(len(present), np.int64)
+    ranks[order] = np.arange(len(present))
+    found: IntArray = ranks[places]
     return found

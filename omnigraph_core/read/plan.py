@@ -16,7 +16,7 @@ from omnigraph_core.query.checked import (
     PropertyUse,
     TextSearch,
 )
-from omnigraph_core.read.topology import EdgeSelection
+from omnigraph_core.read.selection import EdgeSelection
 from omnigraph_core.schema import EntityType, NodeType
 
 

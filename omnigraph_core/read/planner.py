@@ -30,7 +30,7 @@ from omnigraph_core.read.plan import (
     ScanNodes,
     Step,
 )
-from omnigraph_core.read.topology import EdgeSelection
+from omnigraph_core.read.selection import EdgeSelection
 from omnigraph_core.schema import EntityType, NodeType, Schema
 
 _REVERSED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.cache import ReadCache
 from omnigraph_core.read.conditions import Run
 from omnigraph_core.read.embedding import Embedder, embedder_of
 from omnigraph_core.read.entities import Entities
@@ -25,6 +26,7 @@ class Session:
         run: Run,
         budget: Budget,
         settings: Settings,
+        cache: ReadCache,
     ) -> None:
         self.schema = schema
         self.run = run
@@ -34,7 +36,9 @@ class Session:
         self._tables = tables
         self._snapshot = snapshot
         self._entities: dict[str, Entities] = {}
-        self.topology = Topology(self.nodes, self.entities, settings.traversal_mode, budget, self.statistics)
+        self._cache = cache
+        mode = settings.traversal_mode
+        self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache)
 
     def nodes(self, type_name: str) -> Entities:
         return self.entities(self.schema.node(type_name))
@@ -44,7 +48,7 @@ class Session:
         if key not in self._entities:
             entry = self._snapshot.entry(key)
             table = self._tables.open(entry.ref, entry.table_version)
-            self._entities[key] = Entities(entity, table, entry.row_count, self.budget, self.statistics)
+            self._entities[key] = Entities(entity, table, entry, self.budget, self.statistics, self._cache)
         return self._entities[key]
 
     def embedder(self) -> Embedder:
