@@ -143,7 +143,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--nodes", type=int, default=1_000_000)
     options.add_argument("--edges", type=int, default=10_000_000)
-    options.add_argument("--docs", type=int, default=100_000)
+    options.add_argument("--docs", type=int, default=200_000)
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--peer", action="append", default=[], help="a Python with kuzu or duckdb")
     options.add_argument("--folder", type=Path, help="keep the databases here")

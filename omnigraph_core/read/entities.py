@@ -203,6 +203,10 @@ class Entities:
         found = pc.index_in(ids, value_set=self._ids).drop_null()
         return is_among(codes, found.to_numpy(zero_copy_only=False).astype(np.int64), self.size)
 
+    def is_id(self, name: str) -> bool:
+        """Is this property the id itself, so that no two entities share it?"""
+        return name in self._id_names
+
     def column(self, name: str, codes: IntArray) -> pa.Array:
         """A property of each of the codes."""
         if name in self._id_names:

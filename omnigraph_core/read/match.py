@@ -212,6 +212,15 @@ class Matcher:
         codes, places = distinct(rows.codes[operand.variable], self.of_variable(operand.variable).size)
         return self.value(operand, Rows(len(codes), {operand.variable: codes})), places
 
+    def numbered(self, operand: Operand, rows: Rows) -> IntArray:
+        """A number for each row, equal where the operand is."""
+        if isinstance(operand, NodeUse | PropertyUse):
+            entities = self.of_variable(operand.variable)
+            if isinstance(operand, NodeUse) or entities.is_id(operand.property):
+                return rows.codes[operand.variable]
+        values, places = self.spread(operand, rows)
+        return value_codes(values)[places]
+
     def value(self, operand: Operand, rows: Rows) -> pa.Array:
         """What an operand is in each of the rows."""
         if isinstance(operand, PropertyUse):
