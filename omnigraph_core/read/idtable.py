@@ -27,6 +27,8 @@ _WORDS_MAX = 6
 _CHUNK = 1 << 16
 _ROWS_FOR_THREADS = 1 << 18
 
+_HASHED_WORDS = 32
+
 _FACTORS = (
     0x9E3779B97F4A7C15,
     0xC2B2AE3D27D4EB4F,
@@ -188,3 +190,20 @@ def _bytes_of(texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
     if end > first:
         data[:-8] = np.frombuffer(values, np.uint8, end - first, first)
     return starts - first, data
+
+
+def text_hashes(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """A number for each text, none of them null; of long ones only the beginning and the length count."""
+    import numpy as np
+
+    starts, data = _bytes_of(texts)
+    lengths = np.diff(starts)
+    at: Any = np.ndarray((len(data) - 7,), np.dtype("<u8"), buffer=data.data, strides=(1,))
+    masks, _ = _marks()
+    mixed = lengths.astype(np.uint64)
+    for place in range(min(int(lengths.max(initial=0)) // 8 + 1, _HASHED_WORDS)):
+        words = at[np.minimum(starts[:-1] + place * 8, len(data) - 8)]
+        words &= masks[np.clip(lengths - place * 8, 0, 8)]
+        words ^= words >> np.uint64(31)
+        mixed += words * np.uint64(_FACTORS[place % len(_FACTORS)] + 2 * place)
+    return mixed

@@ -58,6 +58,10 @@ class Matcher:
         self._types = around or plan.types
         return rows
 
+    def bind(self, plan: MatchPlan) -> None:
+        """Know what the variables of a match are that is done elsewhere."""
+        self._types = plan.types
+
     def of_variable(self, variable: str) -> Entities:
         """The entities that a variable of the match being done, or done last, ranges over."""
         return self._session.entities(self._types[variable])
