@@ -5,6 +5,7 @@ Rows that fit are sorted where they are.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,9 @@ OUTPUT_ROWS = 1 << 16
 
 # What is sorted is there twice for a moment, and numbers to sort by come on top.
 _MEMORY_PARTS = 6
-_RUN_BATCHES = 64
+
+# So many runs are merged at a time. Of each a batch is in memory, all of them as much as one run.
+_FAN_IN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Sorter:
         self._memory = max(1 << 20, budget.memory_bytes // _MEMORY_PARTS)
         self._waiting: list[pa.Table] = []
         self._waiting_bytes = 0
-        self._runs: list[SpilledRows] = []
+        self._levels: list[list[SpilledRows]] = []
         self._sorted: pa.Table | None = None
         self.row_count = 0
 
@@ -54,23 +57,23 @@ class Sorter:
         self._waiting.append(rows)
         self._waiting_bytes += rows.nbytes
         if self._waiting_bytes > self._memory:
-            self._write_run()
+            self._write_run(iter([self._in_order()]), 0)
 
     def finish(self) -> None:
         """No more rows come."""
-        if self._runs and self._waiting:
-            self._write_run()
+        if self._levels and self._waiting:
+            self._write_run(iter([self._in_order()]), 0)
         elif self._waiting:
             self._sorted = self._in_order()
 
     @property
     def is_on_disk(self) -> bool:
-        return bool(self._runs)
+        return bool(self._levels)
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows in order; may be asked for again."""
-        if self._runs:
-            yield from self._merged()
+        if self._levels:
+            yield from self._merged([run for level in self._levels for run in level])
         elif self._sorted is not None:
             for start in range(0, self._sorted.num_rows, OUTPUT_ROWS):
                 yield self._sorted.slice(start, OUTPUT_ROWS)
@@ -86,58 +89,93 @@ class Sorter:
                 return rows
         return rows.take(pa.array(positions_in_order(rows, self._keys)))
 
-    def _write_run(self) -> None:
+    def _write_run(self, tables: Iterator[pa.Table], level: int) -> None:
+        """Sorted rows become a run; when there are many of a level they become one of the next."""
         self._budget.check_time()
-        rows = self._in_order()
-        run = SpilledRows(rows.schema)
-        run.add(rows, max(1, rows.num_rows // _RUN_BATCHES))
-        self._runs.append(run)
+        run: SpilledRows | None = None
+        for rows in tables:
+            run = run or SpilledRows(rows.schema)
+            parts = max(1, -(-rows.nbytes * _FAN_IN // self._memory))
+            run.add(rows, max(1, rows.num_rows // parts))
+        assert run is not None
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level].append(run)
+        if len(self._levels[level]) == _FAN_IN:
+            self._write_run(self._merged(self._levels[level]), level + 1)
+            self._levels[level] = []
 
-    def _merged(self) -> Iterator[pa.Table]:
-        """Of every run the rows read so far; what is before the end of all of them can go."""
-        import numpy as np
+    def _merged(self, runs: Sequence[SpilledRows]) -> Iterator[pa.Table]:
+        """Of every run a batch is there. What comes no later than the first of their ends can go."""
         import pyarrow as pa
 
-        sources = [_Source(run) for run in self._runs]
-        while True:
+        sources = [_Source(run, self._keys) for run in runs]
+        while sources:
             self._budget.check_time()
-            for source in sources:
-                source.fill()
-            sources = [source for source in sources if source.rows is not None]
-            if not sources:
-                return
-            parts = [source.rows for source in sources]
-            rows = pa.concat_tables(parts)
-            order = positions_in_order(rows, self._keys)
-            place = np.empty(len(order), np.int64)
-            place[order] = np.arange(len(order))
-            ends = np.cumsum([part.num_rows for part in parts])
-            open_ends = [end for end, source in zip(ends, sources, strict=True) if not source.is_last]
-            cut = min((int(place[end - 1]) + 1 for end in open_ends), default=len(order))
-            yield rows.take(pa.array(order[:cut]))
-            for source, end in zip(sources, ends, strict=True):
-                own = place[end - source.rows.num_rows : end]
-                source.drop(int((own < cut).sum()))
+            ends = [source.key(-1) for source in sources if not source.is_last]
+            end = min(ends) if ends else None
+            rows = pa.concat_tables([source.taken_until(end) for source in sources])
+            yield rows.take(pa.array(positions_in_order(rows, self._keys)))
+            sources = [source for source in sources if source.fill()]
 
 
 class _Source:
-    """What has been read of one run and not been given out; `is_last` when nothing comes after it."""
+    """What has been read of one run and not been taken; `is_last` when nothing comes after it."""
 
-    def __init__(self, run: SpilledRows) -> None:
+    def __init__(self, run: SpilledRows, keys: Sequence[SortKey]) -> None:
+        self._keys = keys
         self._tables = run.tables()
+        self._rows: pa.Table = next(self._tables)
         self._next: pa.Table | None = next(self._tables, None)
-        self.rows: Any = None
 
     @property
     def is_last(self) -> bool:
         return self._next is None
 
-    def fill(self) -> None:
-        if self.rows is None and self._next is not None:
-            self.rows, self._next = self._next, next(self._tables, None)
+    def fill(self) -> bool:
+        """Read on when everything is taken; is there anything left?"""
+        if not self._rows.num_rows and self._next is not None:
+            self._rows, self._next = self._next, next(self._tables, None)
+        return bool(self._rows.num_rows)
 
-    def drop(self, count: int) -> None:
-        self.rows = self.rows.slice(count) if count < self.rows.num_rows else None
+    def key(self, position: int) -> tuple[_Comparable, ...]:
+        return tuple(_Comparable(key, self._rows.column(key.column)[position]) for key in self._keys)
+
+    def taken_until(self, end: tuple[_Comparable, ...] | None) -> pa.Table:
+        """The rows up to a key, that one included."""
+        count = self._rows.num_rows
+        if end is not None:
+            count = bisect_right(range(count), end, key=self.key)
+        taken = self._rows.slice(0, count)
+        self._rows = self._rows.slice(count)
+        return taken
+
+
+class _Comparable:
+    """One value of a row, ordered as `sort_keys` orders them: null first, or last descending; NaN last."""
+
+    __slots__ = ("_descending", "_rank", "_value")
+
+    def __init__(self, key: SortKey, scalar: pa.Scalar) -> None:
+        import pyarrow as pa
+
+        if pa.types.is_date64(scalar.type):
+            scalar = scalar.cast(pa.int64())
+        value = scalar.as_py()
+        self._descending = key.descending
+        is_nan = isinstance(value, float) and value != value
+        self._rank = (2 if key.descending else 0) if value is None else 1.5 if is_nan else 1
+        self._value = None if is_nan else value
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, _Comparable)
+        return self._rank == other._rank and self._value == other._value
+
+    def __lt__(self, other: _Comparable) -> bool:
+        if self._rank != other._rank or self._value is None:
+            return self._rank < other._rank
+        lower: bool = self._value > other._value if self._descending else self._value < other._value
+        return lower
 
 
 def positions_in_order(rows: pa.Table, keys: Sequence[SortKey]) -> IntArray:

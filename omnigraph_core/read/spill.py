@@ -34,9 +34,13 @@ class SpilledRows:
             self._writer: Any = pa.ipc.new_stream(self._file, schema, options=options)
 
     def add(self, rows: pa.Table, batch_rows: int | None = None) -> None:
+        import pyarrow as pa
+
         self.rows += rows.num_rows
         with _disk_failures():
             self._writer.write_table(rows, max_chunksize=batch_rows)
+        # Arrow keeps what it was given back; whoever writes to disk is short of memory.
+        pa.default_memory_pool().release_unused()
 
     def tables(self) -> Iterator[pa.Table]:
         import pyarrow as pa
