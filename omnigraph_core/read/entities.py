@@ -220,7 +220,9 @@ class Entities:
         try:
             return self.column(name, codes)
         finally:
-            self._columns.pop(name, None)
+            gone = self._columns.pop(name, None)
+            if gone is not None:
+                self._budget.release(sum(piece.nbytes for piece in gone.pieces))
             if kept is not None:
                 self._columns[name] = kept
 
@@ -269,6 +271,7 @@ class Entities:
 
         column = self._columns.setdefault(name, KeptColumn())
         column.grow(self.size)
+        self._budget.hold(len(codes), sum(piece.nbytes for piece in pieces))
         values = pa.concat_arrays(pieces) if pieces else pa.array([], self.table.schema.field(name).type)
         column.add(codes, values)
 

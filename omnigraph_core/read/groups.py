@@ -15,7 +15,7 @@ from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.group import in_key_order, numbered_groups
 from omnigraph_core.read.result import Answer, answer_of
 from omnigraph_core.read.sorting import Sorter, SortKey
-from omnigraph_core.read.spill import SpilledRows
+from omnigraph_core.read.spill import SpilledRows, give_back_memory
 from omnigraph_core.read.values import value_codes, value_hashes
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ class Grouping:
             if some.num_rows:
                 spilled.add(some)
         self._states, self._rows, self._joined_rows = [], 0, 0
+        give_back_memory()
 
     def _from_disk(self, parts: list[SpilledRows]) -> Answer:
         import pyarrow as pa

@@ -118,8 +118,10 @@ class Matcher:
         mine, theirs = numbers[: len(codes)], numbers[len(codes) :]
         order = np.argsort(mine, kind="stable")
         order = order[mine[order] > 0]
-        positions, places = join_on(theirs, mine[order])
-        self._session.budget.check_rows(len(positions), len(rows.codes) + 1)
+        width = len(rows.codes) + 1
+        positions, places = join_on(
+            theirs, mine[order], lambda count: self._session.budget.check_rows(count, width)
+        )
         result = rows.taken(positions, {step.variable: codes[order][places]})
         for comparison in others:
             result = result.kept(self._compared(comparison, result))

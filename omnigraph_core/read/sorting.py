@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_core.read.arrays import whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.order import is_ascending, sort_keys, unique_text_ranks
-from omnigraph_core.read.spill import SpilledRows
+from omnigraph_core.read.spill import SpilledRows, give_back_memory
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -98,6 +98,7 @@ class Sorter:
             parts = max(1, -(-rows.nbytes * _FAN_IN // self._memory))
             run.add(rows, max(1, rows.num_rows // parts))
         assert run is not None
+        give_back_memory()
         if level == len(self._levels):
             self._levels.append([])
         self._levels[level].append(run)
@@ -112,7 +113,7 @@ class Sorter:
         sources = [_Source(run, self._keys) for run in runs]
         while sources:
             self._budget.check_time()
-            ends = [source.key(-1) for source in sources if not source.is_last]
+            ends = [source.last_key() for source in sources if not source.is_last]
             end = min(ends) if ends else None
             rows = pa.concat_tables([source.taken_until(end) for source in sources])
             yield rows.take(pa.array(positions_in_order(rows, self._keys)))
@@ -125,30 +126,39 @@ class _Source:
     def __init__(self, run: SpilledRows, keys: Sequence[SortKey]) -> None:
         self._keys = keys
         self._tables = run.tables()
-        self._rows: pa.Table = next(self._tables)
-        self._next: pa.Table | None = next(self._tables, None)
+        self._next: pa.Table | None = next(self._tables)
+        self._read_on()
 
     @property
     def is_last(self) -> bool:
         return self._next is None
 
+    def _read_on(self) -> None:
+        assert self._next is not None
+        self._rows, self._next = self._next, next(self._tables, None)
+        self._taken = 0
+        self._columns = [whole(self._rows.column(key.column)) for key in self._keys]
+
     def fill(self) -> bool:
         """Read on when everything is taken; is there anything left?"""
-        if not self._rows.num_rows and self._next is not None:
-            self._rows, self._next = self._next, next(self._tables, None)
-        return bool(self._rows.num_rows)
+        if self._taken == self._rows.num_rows and self._next is not None:
+            self._read_on()
+        return bool(self._taken < self._rows.num_rows)
 
-    def key(self, position: int) -> tuple[_Comparable, ...]:
-        return tuple(_Comparable(key, self._rows.column(key.column)[position]) for key in self._keys)
+    def last_key(self) -> tuple[_Comparable, ...]:
+        return self._key(self._rows.num_rows - 1)
+
+    def _key(self, position: int) -> tuple[_Comparable, ...]:
+        pairs = zip(self._keys, self._columns, strict=True)
+        return tuple(_Comparable(key, column[position]) for key, column in pairs)
 
     def taken_until(self, end: tuple[_Comparable, ...] | None) -> pa.Table:
         """The rows up to a key, that one included."""
-        count = self._rows.num_rows
+        start, count = self._taken, self._rows.num_rows
+        self._taken = count
         if end is not None:
-            count = bisect_right(range(count), end, key=self.key)
-        taken = self._rows.slice(0, count)
-        self._rows = self._rows.slice(count)
-        return taken
+            self._taken = start + bisect_right(range(start, count), end, key=self._key)
+        return self._rows.slice(start, self._taken - start)
 
 
 class _Comparable:

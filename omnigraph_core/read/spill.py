@@ -34,13 +34,9 @@ class SpilledRows:
             self._writer: Any = pa.ipc.new_stream(self._file, schema, options=options)
 
     def add(self, rows: pa.Table, batch_rows: int | None = None) -> None:
-        import pyarrow as pa
-
         self.rows += rows.num_rows
         with _disk_failures():
             self._writer.write_table(rows, max_chunksize=batch_rows)
-        # Arrow keeps what it was given back; whoever writes to disk is short of memory.
-        pa.default_memory_pool().release_unused()
 
     def tables(self) -> Iterator[pa.Table]:
         import pyarrow as pa
@@ -52,6 +48,13 @@ class SpilledRows:
                 self._file.flush()
             for batch in pa.ipc.open_stream(io.BufferedReader(_FromStart(self._file), _BUFFER)):
                 yield pa.Table.from_batches([batch])
+
+
+def give_back_memory() -> None:
+    """Arrow keeps what is freed; whoever writes to disk is short of memory."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 class _FromStart(io.RawIOBase):
