@@ -100,9 +100,11 @@ def asked(found: list[Engine], keys: dict[str, list[Any]], rounds: int) -> dict[
                 raise SystemExit(f"{question}: the engines disagree: {known} for {chosen}")
             for name, (ms, _, _) in known.items():
                 times.setdefault(name, []).append(ms)
-            if number >= 4 and max(map(statistics.median, times.values())) > SLOW_MS:
+            if number >= 2 and max(map(statistics.median, times.values())) > SLOW_MS:
                 break
         spent[question] = times
+        shown_times = {name: [round(each) for each in calls] for name, calls in times.items()}
+        print(f"{question}: {shown_times}", file=sys.stderr, flush=True)
     return spent
 
 

@@ -39,8 +39,6 @@ QUESTIONS = {
     "2 hops from 1,000": "match { $p: Person { team: $team } $p knows{1,2} $f } return { count($f) as n }",
     "group by": "match { $p: Person } return { $p.city, count($p) as n, avg($p.age) as age }",
     "anti-join": "match { $p: Person not { $p worksAt $_ } } return { count($p) as n }",
-    "top 10 by degree": "match { $p: Person $p knows $f } return { $f.name, count($p) as n } "
-    "order { n desc } limit 10",
     "bm25": "match { $d: Doc } return { $d.slug } order { bm25($d.body, $text) } limit 10",
     "filtered nearest": "match { $d: Doc { lang: $lang } } return { $d.slug } "
     "order { nearest($d.v, $vector) } limit 10",

@@ -33,8 +33,6 @@ GRAPH = {
     "WHERE f.name <> p.name RETURN count(*)",
     "group by": "MATCH (p:Person) RETURN p.city, count(*), avg(p.age)",
     "anti-join": "MATCH (p:Person) WHERE NOT EXISTS { MATCH (p)-[:WorksAt]->(:Company) } RETURN count(*)",
-    "top 10 by degree": "MATCH (p:Person)-[:Knows]->(f:Person) RETURN f.name, count(DISTINCT p.name) AS n "
-    "ORDER BY n DESC LIMIT 10",
     "filtered nearest": "MATCH (d:Doc) WHERE d.lang = $lang "
     "RETURN d.slug ORDER BY array_distance(d.v, CAST($vector, 'FLOAT[64]')) LIMIT 10",
 }
@@ -66,8 +64,6 @@ SQL = {
     "group by": "SELECT city, count(*), avg(age) FROM Person GROUP BY city",
     "anti-join": "SELECT count(*) FROM Person p "
     "WHERE NOT EXISTS (SELECT 1 FROM WorksAt w WHERE w.src = p.name)",
-    "top 10 by degree": "SELECT dst, count(DISTINCT src) AS n FROM Knows GROUP BY dst "
-    "ORDER BY n DESC LIMIT 10",
     "filtered nearest": "SELECT slug FROM Doc WHERE lang = $lang "
     "ORDER BY array_distance(v, $vector::FLOAT[64]) LIMIT 10",
 }

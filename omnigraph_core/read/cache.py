@@ -13,6 +13,8 @@ from typing import Generic, TypeVar
 
 Kept = TypeVar("Kept")
 
+_SPENT_MAX = 1_000
+
 
 class ReadCache:
     """Values by key, up to so many bytes; what was not asked for the longest goes first."""
@@ -22,6 +24,7 @@ class ReadCache:
         self._bytes = 0
         self._kept: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = threading.Lock()
+        self._spent: dict[Hashable, float] = {}
 
     def get(self, key: CacheKey[Kept]) -> Kept | None:
         with self._lock:
@@ -39,6 +42,16 @@ class ReadCache:
             self._kept[key] = value, size
             while self._bytes > self._bytes_max:
                 self._bytes -= self._kept.popitem(last=False)[1][1]
+
+    def spent(self, key: CacheKey[Kept]) -> float:
+        """Seconds spent so far on doing without a value."""
+        return self._spent.get(key, 0.0)
+
+    def spend(self, key: CacheKey[Kept], seconds: float) -> None:
+        with self._lock:
+            if len(self._spent) > _SPENT_MAX:
+                self._spent.clear()
+            self._spent[key] = self._spent.get(key, 0.0) + seconds
 
 
 class CacheKey(tuple[Hashable, ...], Generic[Kept]):

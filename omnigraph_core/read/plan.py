@@ -35,6 +35,8 @@ class ScanNodes:
     joined: tuple[Comparison, ...] = ()
     columns: tuple[str, ...] = ()
     estimate: int = 0
+    is_single: bool = False
+    """The key is given, so that there is one at most."""
 
     def __str__(self) -> str:
         text = f"scan {self.node.name} as {shown(self.variable)}{_conditions(self.where, self.searches)}"

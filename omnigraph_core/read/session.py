@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.read.budget import Budget
-from omnigraph_core.read.cache import ReadCache
+from omnigraph_core.read.cache import CacheKey, ReadCache
 from omnigraph_core.read.conditions import Run
 from omnigraph_core.read.embedding import Embedder, embedder_of
 from omnigraph_core.read.entities import Entities
@@ -12,7 +12,10 @@ from omnigraph_core.read.statistics import Statistics
 from omnigraph_core.read.topology import Topology
 from omnigraph_core.schema import EntityType, Schema
 from omnigraph_core.settings import Settings
-from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.dataset import Table, Tables
+
+# What an open table is expected to take.
+_TABLE_BYTES = 1 << 16
 
 
 class Session:
@@ -47,7 +50,12 @@ class Session:
         key = entity.table_key
         if key not in self._entities:
             entry = self._snapshot.entry(key)
-            table = self._tables.open(entry.ref, entry.table_version)
+            opened: CacheKey[Table] = CacheKey(("table", entry))
+            table = self._cache.get(opened)
+            if table is None:
+                table = self._tables.open(entry.ref, entry.table_version)
+                if entry.metadata.commit_id is not None:
+                    self._cache.put(opened, table, _TABLE_BYTES)
             self._entities[key] = Entities(entity, table, entry, self.budget, self.statistics, self._cache)
         return self._entities[key]
 

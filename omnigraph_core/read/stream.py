@@ -85,6 +85,8 @@ class StreamedRead:
         read = self._read
         if read.grouped:
             return self._counted() if self._only_counts() else self._grouped()
+        if self._scan.is_single and read.limit is None:
+            return self._single() or self._sorted()
         if read.limit is not None and read.limit <= LATE_ROWS_MAX:
             return self._best(read.limit)
         return self._sorted()
@@ -132,6 +134,18 @@ class StreamedRead:
         return answer
 
     # ---- rows ----
+
+    def _single(self) -> Answer | None:
+        """One row needs no order, and so no id. None if there should be more than one."""
+        from omnigraph_core.read.project import shown_table
+
+        operands = [_operand(column.value) for column in self._read.columns]
+        with self._session.statistics.step(str(self._scan)) as step:
+            found = [columns for columns, _ in self._batches(operands)]
+            step.rows = sum(len(columns[0]) for columns in found)
+        if step.rows > 1:
+            return None
+        return answer_of(shown_table(self._read, found[0] if found else self._nothing(operands)))
 
     def _best(self, limit: int) -> Answer:
         """The first rows, by ids and what they are ordered by; the rest of them is read at the end."""

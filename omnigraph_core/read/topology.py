@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # it has read them all, then the rows it names; reading everything is so much for each row.
 _PAGE_ROWS = 4_096
 _PAGE_S = 0.35e-3
-_FOUND_ROW_S = 3e-6
+_FOUND_ROW_S = 12e-6
 _DENSE_ROW_S = 0.25e-6
 _DENSE_FIXED_S = 5e-3
 
@@ -60,7 +60,7 @@ class Topology:
     def around(self, selection: EdgeSelection, nodes: IntArray) -> Adjacency:
         """An adjacency that covers at least these nodes, which are distinct and ascending codes."""
         if not self.is_dense(selection, len(nodes)):
-            self._statistics.note("indexed")
+            self._looked_up(selection, len(nodes))
             return self._reader(selection).around(nodes)
         self._statistics.note("csr")
         fan = self._whole(selection)
@@ -80,21 +80,40 @@ class Topology:
         if self.is_dense(selection, len(nodes)):
             self._statistics.note("csr")
             return self._with_any(selection)[near.positions_of(nodes)][places]
-        self._statistics.note("indexed")
+        self._looked_up(selection, len(nodes))
         return is_among(codes, self._reader(selection).those_with_any(nodes), near.size)
 
     def is_dense(self, selection: EdgeSelection, node_count: int) -> bool:
-        """Would so many nodes be served from memory?"""
+        """Would so many nodes be served from memory?
+
+        Look-ups of earlier reads count too: when they have cost as much as reading
+        everything would, it is read. So a process never pays more than twice.
+        """
         if self._mode is not None:
             return self._mode is TraversalMode.CSR
-        if selection in self._fans or self._cache.get(self._key(selection)) is not None:
+        key = self._key(selection)
+        if selection in self._fans or self._cache.get(key) is not None:
             return True
         edges = self._edges_of(selection.edge)
         if edges.row_count * DENSE_EDGE_BYTES > self._budget.memory_bytes:
             return False
         near, far = self._nodes_of(selection.near), self._nodes_of(selection.far)
         dense = (edges.row_count + near.row_count + far.row_count) * _DENSE_ROW_S + _DENSE_FIXED_S
-        return _look_up_s(node_count, edges.row_count, near.row_count) * len(selection.sides) > dense
+        before = self._cache.spent(key) if selection.is_plain else 0.0
+        return before + self._look_up_s(selection, node_count) > dense
+
+    def _looked_up(self, selection: EdgeSelection, node_count: int) -> None:
+        self._statistics.note("indexed")
+        self._cache.spend(self._key(selection), self._look_up_s(selection, node_count))
+
+    def _look_up_s(self, selection: EdgeSelection, keys: int) -> float:
+        """Seconds that looking up the edges of so many nodes is expected to take."""
+        edges = self._edges_of(selection.edge).row_count
+        nodes = self._nodes_of(selection.near).row_count
+        pages = max(1.0, edges / _PAGE_ROWS)
+        touched = pages * (1 - (1 - 1 / pages) ** keys) if pages > 1 else 1.0
+        each = touched * _PAGE_S + keys * (1 + edges / max(1, nodes)) * _FOUND_ROW_S
+        return each * len(selection.sides)
 
     def _whole(self, selection: EdgeSelection) -> Fan:
         """All edges of a selection, by the positions of nodes."""
@@ -130,10 +149,3 @@ class Topology:
         near, far = self._nodes_of(selection.near), self._nodes_of(selection.far)
         edges = self._edges_of(selection.edge)
         return EdgeReader(selection, near, far, edges, self._budget, self._statistics)
-
-
-def _look_up_s(keys: int, edges: int, nodes: int) -> float:
-    """Seconds that looking up the edges of so many nodes is expected to take."""
-    pages = max(1.0, edges / _PAGE_ROWS)
-    touched = pages * (1 - (1 - 1 / pages) ** keys) if pages > 1 else 1.0
-    return touched * _PAGE_S + keys * (1 + edges / max(1, nodes)) * _FOUND_ROW_S
