@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from omnigraph_core.manifest.snapshot import SubTableEntry
+
 Kept = TypeVar("Kept")
 
 _SPENT_MAX = 1_000
@@ -28,14 +30,14 @@ class ReadCache:
 
     def get(self, key: CacheKey[Kept]) -> Kept | None:
         with self._lock:
-            found = self._kept.get(key)
+            found = self._kept.get(key) if key.is_certain else None
             if found is None:
                 return None
             self._kept.move_to_end(key)
             return found[0]  # type: ignore[return-value]
 
     def put(self, key: CacheKey[Kept], value: Kept, size: int) -> None:
-        if size > self._bytes_max:
+        if size > self._bytes_max or not key.is_certain:
             return
         with self._lock:
             self._bytes += size - self._kept.pop(key, (None, 0))[1]
@@ -58,3 +60,9 @@ class CacheKey(tuple[Hashable, ...], Generic[Kept]):
     """What a value is, and of which tables; the type parameter is the value's."""
 
     __slots__ = ()
+
+    @property
+    def is_certain(self) -> bool:
+        """Names of branches are used again; only a commit tells two tables of one name and version apart."""
+        entries = [each for each in self if isinstance(each, SubTableEntry)]
+        return all(entry.metadata.commit_id is not None for entry in entries)

@@ -54,8 +54,7 @@ class Session:
             table = self._cache.get(opened)
             if table is None:
                 table = self._tables.open(entry.ref, entry.table_version)
-                if entry.metadata.commit_id is not None:
-                    self._cache.put(opened, table, _TABLE_BYTES)
+                self._cache.put(opened, table, _TABLE_BYTES)
             self._entities[key] = Entities(entity, table, entry, self.budget, self.statistics, self._cache)
         return self._entities[key]
 
