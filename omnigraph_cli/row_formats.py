@@ -146,12 +146,12 @@ def title(result: QueryResult) -> str:
 
 
 def _blocks(result: QueryResult) -> Iterator[list[tuple[object, ...]]]:
-    """Rows of JSON values, a few thousand at a time."""
-    table = result.to_arrow()
-    for start in range(0, table.num_rows, _ROWS_PER_BLOCK):
-        part = table.slice(start, _ROWS_PER_BLOCK)
-        columns = [[_plain(value) for value in column.to_pylist()] for column in part.columns]
-        yield list(zip(*columns, strict=True))
+    """Rows of JSON values, a few thousand at a time, as they are made."""
+    for batch in result.to_batches():
+        for start in range(0, batch.num_rows, _ROWS_PER_BLOCK):
+            part = batch.slice(start, _ROWS_PER_BLOCK)
+            columns = [[_plain(value) for value in column.to_pylist()] for column in part.columns]
+            yield list(zip(*columns, strict=True))
 
 
 def _object(result: QueryResult, row: Sequence[object]) -> dict[str, object]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from omnigraph_core.load.assemble import LoadMode
     from omnigraph_core.load.run import Loaded
     from omnigraph_core.read.blob import Blob
+    from omnigraph_core.read.cache import ReadCache
     from omnigraph_core.read.result import QueryResult
     from omnigraph_core.spark.options import SparkOptions
     from omnigraph_core.write.door import Door
@@ -70,6 +71,8 @@ class Graph:
         self._storage = open_storage(location, settings)
         self._tables = Tables(self._storage)
         self._manifest = Manifest(self._tables)
+        self._cache: ReadCache | None = None
+        self._schemas: dict[str, Schema] = {}
         faults.arm(settings.failpoints)
 
     @cached_property
@@ -343,6 +346,7 @@ class Graph:
         """
         from omnigraph_core.query import as_read
         from omnigraph_core.query.prepared import QueryRequest
+        from omnigraph_core.read.cache import ReadCache
         from omnigraph_core.read.execute import Reading
 
         snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
@@ -350,7 +354,9 @@ class Graph:
         request = QueryRequest(source, source_name, name, params, param_texts)
         checked, bound = request.prepare(schema)
         read = as_read(checked)
-        reading = Reading(self._tables, snapshot, schema, self.settings)
+        if self._cache is None:
+            self._cache = ReadCache(self.settings.memory_limit_bytes // 4)
+        reading = Reading(self._tables, snapshot, schema, self.settings, self._cache)
         try:
             return reading.run(
                 read,
@@ -381,12 +387,18 @@ class Graph:
         return find_blob(self._tables, snapshot, schema, kind, type_name, entity_id, name)
 
     def _schema_of(self, snapshot: Snapshot) -> Schema:
-        """The schema a snapshot was published with."""
-        current = self.catalog()
+        """The schema a snapshot was published with; looked up once, as a hash has one schema."""
         published = snapshot.head.schema_hash if snapshot.head else None
-        if published in (None, current.schema_hash):
+        known = None if published is None else self._schemas.get(published)
+        if known is not None:
+            return known
+        current = self.catalog()
+        if published is None:
             return current.schema
-        return schema_at(self._storage.control, published)
+        is_current = published == current.schema_hash
+        found = current.schema if is_current else schema_at(self._storage.control, published)
+        self._schemas[published] = found
+        return found
 
     def relocate(self) -> int:
         """Make the branches of a moved or copied graph refer to this place; returns files changed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph_core.read.arrays import ranges
+from omnigraph_core.read.arrays import pair_keys, ranges
 from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ class Fan:
     starts: IntArray
     targets: IntArray
     edges: IntArray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        edges = 0 if self.edges is None else self.edges.nbytes
+        return int(self.starts.nbytes + self.targets.nbytes + edges)
 
     def counts(self, positions: IntArray) -> IntArray:
         """How many targets the sources at these positions have."""
@@ -64,18 +69,31 @@ def adjacency_of_pairs(sources: IntArray, targets: IntArray, edges: IntArray | N
     """An adjacency that covers the codes below `size`. Parallel edges count once unless `edges` matter."""
     import numpy as np
 
-    keys = (sources << 32) | targets
+    keys = pair_keys(sources, targets)
     if edges is None:
-        keys = np.sort(keys)
-        if len(keys):
-            keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
-    else:
-        order = np.argsort(keys, kind="stable")
-        keys, edges = keys[order], edges[order]
-    counts = np.bincount(keys >> 32, minlength=size)
-    starts = np.zeros(size + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return Adjacency(None, Fan(starts, keys & 0xFFFFFFFF, edges))
+        return Adjacency(None, fan_of_keys(keys, size))
+    order = np.argsort(keys, kind="stable")
+    return Adjacency(None, _fan(keys[order], edges[order], size))
+
+
+def fan_of_keys(keys: IntArray, size: int) -> Fan:
+    """What is connected to what, from keys of pairs in any order and any number; they are sorted in place."""
+    import numpy as np
+
+    keys.sort()
+    if len(keys):
+        fresh = np.empty(len(keys), np.bool_)
+        fresh[0] = True
+        np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
+        keys = keys if fresh.all() else keys[fresh]
+    return _fan(keys, None, size)
+
+
+def _fan(keys: IntArray, edges: IntArray | None, size: int) -> Fan:
+    import numpy as np
+
+    starts = np.searchsorted(keys, np.arange(size + 1, dtype=np.int64) << 32).astype(np.int64)
+    return Fan(starts, keys & 0xFFFFFFFF, edges)
 
 
 def compact(sources: IntArray, targets: IntArray, edges: IntArray | None, nodes: IntArray) -> Adjacency:

@@ -6,6 +6,7 @@ query has met of its type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -63,15 +64,19 @@ def pair_keys(left: IntArray, right: IntArray) -> IntArray:
     return (left << 32) | right
 
 
-def join_on(left: IntArray, right: IntArray) -> tuple[IntArray, IntArray]:
+def join_on(
+    left: IntArray, right: IntArray, check: Callable[[int], None] | None = None
+) -> tuple[IntArray, IntArray]:
     """Positions of equal values: every one of `left` with every one of `right`, ordered by `left`.
 
-    `right` must be ascending.
+    `right` must be ascending. `check` is told how many there are before they are made.
     """
     import numpy as np
 
     first = np.searchsorted(right, left, side="left")
     counts = np.searchsorted(right, left, side="right") - first
+    if check is not None:
+        check(int(counts.sum()))
     rows = np.repeat(np.arange(len(left), dtype=np.int64), counts)
     return rows, ranges(first.astype(np.int64), counts.astype(np.int64))
 

@@ -36,12 +36,13 @@ class TooManyRows(LimitError):
 class Budget:
     """Asked before every step that takes long or much; raises when it is used up."""
 
-    __slots__ = ("_deadline", "_timeout", "memory_bytes")
+    __slots__ = ("_deadline", "_held", "_timeout", "memory_bytes")
 
     def __init__(self, timeout_s: float | None, memory_bytes: int) -> None:
         self._timeout = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self.memory_bytes = memory_bytes
+        self._held = 0
 
     def check_time(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:
@@ -57,3 +58,11 @@ class Budget:
         self.check_time()
         if needed > self.memory_bytes:
             raise TooManyRows(rows, needed, self.memory_bytes)
+
+    def hold(self, rows: int, size: int) -> None:
+        """May so many bytes be held until the read ends, with all that are held already?"""
+        self._held += size
+        self.check_bytes(rows, self._held)
+
+    def release(self, size: int) -> None:
+        self._held -= size

@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph_core.manifest.snapshot import SubTableEntry
 from omnigraph_core.read.arrays import distinct, is_among, whole
 from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.cache import CacheKey, ReadCache
+from omnigraph_core.read.columns import KeptColumn, Positions
+from omnigraph_core.read.idtable import IdTable
 from omnigraph_core.schema import EntityType, NodeType, Scalar
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
@@ -32,55 +36,37 @@ ROWS_PER_LOOK_UP = 50
 _IDS_PER_FILTER = 20_000
 
 
-class _Column:
-    """Values of one property; `slots` says for each code where its value is, -1 for not read yet."""
-
-    __slots__ = ("length", "pieces", "slots")
-
-    def __init__(self) -> None:
-        import numpy as np
-
-        self.slots: IntArray = np.zeros(0, np.int64)
-        self.pieces: list[pa.Array] = []
-        self.length = 0
-
-    def grow(self, size: int) -> None:
-        import numpy as np
-
-        missing = size - len(self.slots)
-        if missing > 0:
-            self.slots = np.concatenate([self.slots, np.full(missing, -1, np.int64)])
-
-    def add(self, codes: IntArray, values: pa.Array) -> None:
-        import numpy as np
-
-        self.slots[codes] = np.arange(self.length, self.length + len(values))
-        self.pieces.append(values)
-        self.length += len(values)
-
-    def take(self, codes: IntArray) -> pa.Array:
-        import pyarrow as pa
-
-        if len(self.pieces) > 1:
-            self.pieces = [pa.concat_arrays(self.pieces)]
-        return self.pieces[0].take(pa.array(self.slots[codes]))
-
-
 class Entities:
     """The entities of one type at one version of its table."""
 
-    def __init__(self, entity: EntityType, table: Table, rows: int, budget: Budget, statistics: Statistics):
+    def __init__(
+        self,
+        entity: EntityType,
+        table: Table,
+        entry: SubTableEntry,
+        budget: Budget,
+        statistics: Statistics,
+        cache: ReadCache,
+    ) -> None:
         import pyarrow as pa
 
         self.entity = entity
         self.table = table
-        self.row_count = rows
+        self.entry = entry
         self._budget = budget
         self._statistics = statistics
+        self._cache = cache
         self._ids: pa.Array = pa.array([], pa.utf8())
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, KeptColumn] = {}
         self._id_names = {ID_COLUMN, *_names_of_id(entity)}
-        self.is_complete = False
+        self._numbering: IdTable | None = None
+        self._positions: Positions | None = None
+        self.codes_are_positions = False
+        """All of the type are met, and a code is a position in the numbering."""
+
+    @property
+    def row_count(self) -> int:
+        return self.entry.row_count
 
     @property
     def size(self) -> int:
@@ -97,13 +83,18 @@ class Entities:
         return self._ids.take(pa.array(codes))
 
     def codes_of(self, ids: pa.Array) -> IntArray:
-        """The codes of these ids; ones not met before get the next codes."""
+        """The codes of these ids; ones not met before get the next codes.
+
+        Where all are met there are no others, and what is none of them has -1.
+        """
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if not len(ids):
             return np.zeros(0, np.int64)
+        if self.codes_are_positions:
+            return self.numbering().find(ids)
         found = pc.index_in(ids, value_set=self._ids)
         if found.null_count:
             fresh = pc.unique(ids.filter(pc.is_null(found)))
@@ -112,21 +103,64 @@ class Entities:
         codes: IntArray = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return codes
 
-    def meet_all(self) -> None:
-        """Give every entity of the type a code."""
-        if self.is_complete:
-            return
-        self._met([batch.column(0) for batch in self._scan([ID_COLUMN], None)])
-        self.is_complete = True
+    def numbering(self) -> IdTable:
+        """All ids of the type at this version, in an order that is the same for every read of a process."""
+        if self._numbering is None:
+            key: CacheKey[IdTable] = CacheKey(("ids", self.entry))
+            known = self._cache.get(key)
+            if known is None or (self.codes_are_positions and not known.ids.equals(self._ids)):
+                ids = self._ids if self.codes_are_positions else self._all_ids()
+                self._budget.check_bytes(len(ids), 4 * ids.nbytes)
+                known = IdTable(ids)
+                self._cache.put(key, known, known.nbytes)
+            self._numbering = known
+            if not self.size:
+                self._ids, self.codes_are_positions = known.ids, True
+        return self._numbering
 
-    def _met(self, pieces: Iterable[pa.Array]) -> IntArray:
+    def _all_ids(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.concat_arrays([self._ids[:0], *(each.column(0) for each in self._scan([ID_COLUMN], None))])
+
+    def positions_of(self, codes: IntArray) -> IntArray:
+        """Where entities that have been met are in the numbering."""
+        table = self.numbering()
+        return codes if self.codes_are_positions else self._translation(table).positions[codes]
+
+    def codes_at(self, positions: IntArray) -> IntArray:
+        """The codes of what is at these positions of the numbering; of what is met only now, the next."""
+        import numpy as np
+        import pyarrow as pa
+
+        table = self.numbering()
+        if self.codes_are_positions:
+            return positions
+        known = self._translation(table)
+        codes = known.codes[positions]
+        if (codes < 0).any():
+            fresh, _ = distinct(positions[codes < 0], len(table.ids))
+            self._ids = pa.concat_arrays([self._ids, table.ids.take(pa.array(fresh))])
+            known.add(fresh)
+            codes = known.codes[positions]
+        return codes.astype(np.int64)
+
+    def _translation(self, table: IdTable) -> Positions:
+        if self._positions is None:
+            self._positions = Positions(len(table.ids))
+        missing = self.size - len(self._positions.positions)
+        if missing:
+            self._positions.add(table.find(self._ids.slice(self.size - missing)))
+        return self._positions
+
+    def met(self, pieces: Iterable[pa.Array]) -> IntArray:
         """Codes of the ids of a scan: no id occurs twice in it."""
         import numpy as np
         import pyarrow as pa
 
         arrays = list(pieces)
         ids = pa.concat_arrays(arrays) if arrays else pa.array([], pa.utf8())
-        if self.size:
+        if self.size and not (len(ids) == self.size and ids.equals(self._ids)):
             return self.codes_of(ids)
         self._ids = ids
         return np.arange(len(ids), dtype=np.int64)
@@ -139,9 +173,10 @@ class Entities:
             rows, size = rows + batch.num_rows, size + batch.nbytes
             self._budget.check_bytes(rows, size)
             batches.append(batch)
-        codes = self._met(batch.column(0) for batch in batches)
-        if where is None:
-            self.is_complete = True
+        is_first = not self.size
+        codes = self.met(batch.column(0) for batch in batches)
+        if where is None and is_first:
+            self.codes_are_positions = True
         for position, name in enumerate(columns, 1):
             self.keep(name, codes, [batch.column(position) for batch in batches])
         return codes
@@ -163,8 +198,14 @@ class Entities:
         import numpy as np
         import pyarrow.compute as pc
 
+        if self.codes_are_positions and len(ids) > LOOKED_UP_MAX:
+            return is_among(codes, self.numbering().find(ids), self.size)
         found = pc.index_in(ids, value_set=self._ids).drop_null()
         return is_among(codes, found.to_numpy(zero_copy_only=False).astype(np.int64), self.size)
+
+    def is_id(self, name: str) -> bool:
+        """Is this property the id itself, so that no two entities share it?"""
+        return name in self._id_names
 
     def column(self, name: str, codes: IntArray) -> pa.Array:
         """A property of each of the codes."""
@@ -179,7 +220,9 @@ class Entities:
         try:
             return self.column(name, codes)
         finally:
-            self._columns.pop(name, None)
+            gone = self._columns.pop(name, None)
+            if gone is not None:
+                self._budget.release(sum(piece.nbytes for piece in gone.pieces))
             if kept is not None:
                 self._columns[name] = kept
 
@@ -190,7 +233,7 @@ class Entities:
         values, _ = distinct(codes, self.size)
         names = [name for name in names if name not in self._id_names]
         for name in names:
-            self._columns.setdefault(name, _Column()).grow(self.size)
+            self._columns.setdefault(name, KeptColumn()).grow(self.size)
         absent = {name: self._columns[name].slots[values] < 0 for name in names}
         missing = [name for name in names if absent[name].any() or not self._columns[name].pieces]
         if missing:
@@ -200,29 +243,35 @@ class Entities:
     def _read_fresh(self, names: list[str], codes: IntArray) -> None:
         import numpy as np
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        keys = self.ids_of(codes)
+        columns = [ID_COLUMN, *names]
         if self._is_look_up(len(codes)):
-            rows = self._looked_up([ID_COLUMN, *names], codes, None)
+            rows = self._looked_up(columns, codes, None)
+            table = IdTable(self.ids_of(codes))
+            found = codes[table.find(whole(rows.column(0)))]
+        elif len(codes) < self.row_count:
+            table = IdTable(self.ids_of(codes))
+            pieces, places = [self._empty(columns)], [np.zeros(0, np.int64)]
+            for batch in self._scan(columns, None):
+                at = table.find(batch.column(0))
+                places.append(at[at >= 0])
+                pieces.append(pa.Table.from_batches([batch.filter(pa.array(at >= 0))]))
+            rows, found = pa.concat_tables(pieces), codes[np.concatenate(places)]
         else:
-            batches = [
-                batch.filter(pc.is_in(batch.column(0), value_set=keys))
-                if len(codes) < self.row_count
-                else batch
-                for batch in self._scan([ID_COLUMN, *names], None)
-            ]
-            rows = pa.Table.from_batches(batches) if batches else self._empty([ID_COLUMN, *names])
-        places = pc.index_in(whole(rows.column(0)), value_set=keys).to_numpy(zero_copy_only=False)
-        found = codes[places.astype(np.int64)]
+            rows = pa.concat_tables(
+                [self._empty(columns), *(pa.Table.from_batches([each]) for each in self._scan(columns, None))]
+            )
+            found = self.met(rows.column(0).chunks)
+        self._budget.check_bytes(rows.num_rows, rows.nbytes)
         for name in names:
             self.keep(name, found, rows.column(name).chunks)
 
     def keep(self, name: str, codes: IntArray, pieces: Sequence[pa.Array]) -> None:
         import pyarrow as pa
 
-        column = self._columns.setdefault(name, _Column())
+        column = self._columns.setdefault(name, KeptColumn())
         column.grow(self.size)
+        self._budget.hold(len(codes), sum(piece.nbytes for piece in pieces))
         values = pa.concat_arrays(pieces) if pieces else pa.array([], self.table.schema.field(name).type)
         column.add(codes, values)
 

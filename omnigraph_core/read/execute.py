@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.query.checked import (
@@ -19,23 +18,19 @@ from omnigraph_core.query.checked import (
 )
 from omnigraph_core.query.params import BoundParams
 from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.cache import ReadCache
 from omnigraph_core.read.conditions import Run, variables_of
 from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.plan import MatchPlan
 from omnigraph_core.read.planner import Planner
 from omnigraph_core.read.project import Projector
-from omnigraph_core.read.result import QueryResult, Target
+from omnigraph_core.read.result import Answer, QueryResult, Target, answer_of
 from omnigraph_core.read.session import Session
+from omnigraph_core.read.stream import LATE_ROWS_MAX, StreamedRead, streamed_scan
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-# Up to so many rows, what is returned of them is looked up at the end rather than read for all.
-_LATE_ROWS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +41,7 @@ class Reading:
     snapshot: Snapshot
     schema: Schema
     settings: Settings
+    cache: ReadCache
 
     def run(
         self,
@@ -59,7 +55,9 @@ class Reading:
         """The answer; `now()` is the moment this was called."""
         now = datetime.now(timezone.utc)
         budget = Budget(timeout_s, self.settings.memory_limit_bytes)
-        session = Session(self.tables, self.snapshot, self.schema, Run(params, now), budget, self.settings)
+        session = Session(
+            self.tables, self.snapshot, self.schema, Run(params, now), budget, self.settings, self.cache
+        )
         prepared = PreparedRead(session, read)
         rows = empty_answer(read) if explain_only else prepared.execute()
         commit_id = self.snapshot.head.commit_id if self.snapshot.head else None
@@ -92,16 +90,19 @@ class PreparedRead:
         lines.append(f"return {', '.join(column.name for column in read.columns)}")
         return tuple(lines)
 
-    def execute(self) -> pa.Table:
+    def execute(self) -> Answer:
         matcher = Matcher(self._session)
-        rows = matcher.match(self.plan)
-        return Projector(self._session, matcher, self._read, self.plan).answer(rows)
+        projector = Projector(self._session, matcher, self._read, self.plan)
+        scan = streamed_scan(self._read, self.plan)
+        if scan is not None:
+            return StreamedRead(self._session, self._read, self.plan, scan, matcher, projector).answer()
+        return projector.answer(matcher.match(self.plan))
 
 
-def empty_answer(read: CheckedRead) -> pa.Table:
+def empty_answer(read: CheckedRead) -> Answer:
     import pyarrow as pa
 
-    return pa.table({column.name: pa.array([], pa.null()) for column in read.columns})
+    return answer_of(pa.table({column.name: pa.array([], pa.null()) for column in read.columns}))
 
 
 def _carried(read: CheckedRead) -> Mapping[str, tuple[str, ...]]:
@@ -128,5 +129,5 @@ def _early(read: CheckedRead) -> Iterator[Returned | Operand]:
         yield read.columns[key.index].value if isinstance(key, ColumnKey) else key.property
     if read.grouped:
         yield from (c.value.argument if isinstance(c.value, Aggregate) else c.value for c in read.columns)
-    elif read.limit is None or read.limit > _LATE_ROWS_MAX:
+    elif read.limit is None or read.limit > LATE_ROWS_MAX:
         yield from (column.value for column in read.columns)

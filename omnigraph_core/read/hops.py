@@ -15,7 +15,8 @@ from omnigraph_core.read.adjacency import Fan, adjacency_of_pairs
 from omnigraph_core.read.arrays import distinct, pair_keys
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.entities import Entities
-from omnigraph_core.read.topology import EdgeSelection, Topology
+from omnigraph_core.read.selection import EdgeSelection
+from omnigraph_core.read.topology import Topology
 
 if TYPE_CHECKING:
     from omnigraph_core.read.arrays import BoolArray, IntArray
@@ -46,7 +47,7 @@ def reach(
         values, inverse = distinct(nodes, far.size)
         adjacency = topology.around(selection, values)
         if visited is None:
-            visited = _visited(topology, selection, len(starts), far)
+            visited = _visited(len(starts), far)
             visited.first(origins, starts)
         budget.check_rows(int(adjacency.fan.counts(adjacency.positions(nodes)).sum()), 3)
         rows, places = adjacency.fan.spread(adjacency.positions(values)[inverse])
@@ -86,9 +87,9 @@ class _Visited(Protocol):
         """The pairs not seen before, each once; from now on they have been seen."""
 
 
-def _visited(topology: Topology, selection: EdgeSelection, starts: int, far: Entities) -> _Visited:
+def _visited(starts: int, far: Entities) -> _Visited:
     """A table where all codes are known and it is small, else a sorted list."""
-    if topology.is_dense(selection, starts) and starts * far.size <= _TABLE_PAIRS_MAX:
+    if far.codes_are_positions and starts * far.size <= _TABLE_PAIRS_MAX:
         return _VisitedTable(starts, far.size)
     return _VisitedList()
 

@@ -58,6 +58,10 @@ class Matcher:
         self._types = around or plan.types
         return rows
 
+    def bind(self, plan: MatchPlan) -> None:
+        """Know what the variables of a match are that is done elsewhere."""
+        self._types = plan.types
+
     def of_variable(self, variable: str) -> Entities:
         """The entities that a variable of the match being done, or done last, ranges over."""
         return self._session.entities(self._types[variable])
@@ -114,8 +118,10 @@ class Matcher:
         mine, theirs = numbers[: len(codes)], numbers[len(codes) :]
         order = np.argsort(mine, kind="stable")
         order = order[mine[order] > 0]
-        positions, places = join_on(theirs, mine[order])
-        self._session.budget.check_rows(len(positions), len(rows.codes) + 1)
+        width = len(rows.codes) + 1
+        positions, places = join_on(
+            theirs, mine[order], lambda count: self._session.budget.check_rows(count, width)
+        )
         result = rows.taken(positions, {step.variable: codes[order][places]})
         for comparison in others:
             result = result.kept(self._compared(comparison, result))
@@ -211,6 +217,15 @@ class Matcher:
             return self.value(operand, Rows(1, {})), np.zeros(rows.count, np.int64)
         codes, places = distinct(rows.codes[operand.variable], self.of_variable(operand.variable).size)
         return self.value(operand, Rows(len(codes), {operand.variable: codes})), places
+
+    def numbered(self, operand: Operand, rows: Rows) -> IntArray:
+        """A number for each row, equal where the operand is."""
+        if isinstance(operand, NodeUse | PropertyUse):
+            entities = self.of_variable(operand.variable)
+            if isinstance(operand, NodeUse) or entities.is_id(operand.property):
+                return rows.codes[operand.variable]
+        values, places = self.spread(operand, rows)
+        return value_codes(values)[places]
 
     def value(self, operand: Operand, rows: Rows) -> pa.Array:
         """What an operand is in each of the rows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core.read.arrays import whole
+from omnigraph_core.read.arrays import distinct, whole
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,17 +76,30 @@ def sorted_positions(keys: Sequence[npt.NDArray[Any]], count: int, limit: int | 
     return positions if limit is None else positions[:limit]
 
 
-def id_ranks(ids: pa.Array, codes: IntArray) -> IntArray:
-    """A number for each of the codes, ordered like their ids, which are all different."""
-    import numpy as np
-    import pyarrow as pa
+def is_ascending(texts: pa.Array) -> bool:
+    """Is every text greater than the one before it?"""
     import pyarrow.compute as pc
 
-    if len(ids) < 2 or pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py():
+    return len(texts) < 2 or bool(pc.all(pc.less(texts.slice(0, len(texts) - 1), texts.slice(1))).as_py())
+
+
+def unique_text_ranks(texts: pa.Array) -> IntArray:
+    """A number for each text, ordered like them, which are all different."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if is_ascending(texts):
+        return np.arange(len(texts), dtype=np.int64)
+    ranks = np.empty(len(texts), np.int64)
+    ranks[pc.sort_indices(texts).to_numpy()] = np.arange(len(texts))
+    return ranks
+
+
+def id_ranks(ids: pa.Array, codes: IntArray) -> IntArray:
+    """A number for each of the codes, ordered like their ids, which are all different."""
+    import pyarrow as pa
+
+    if len(codes) * 4 > len(ids) and is_ascending(ids):
         return codes
-    present = np.unique(codes)
-    order = pc.sort_indices(ids.take(pa.array(present))).to_numpy()
-    ranks = np.zeros(len(ids), np.int64)
-    ranks[present[order]] = np.arange(len(present))
-    found: IntArray = ranks[codes]
-    return found
+    present, places = distinct(codes, len(ids))
+    return unique_text_ranks(ids.take(pa.array(present)))[places]

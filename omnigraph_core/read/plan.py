@@ -15,7 +15,7 @@ from omnigraph_core.query.checked import (
     PropertyUse,
     TextSearch,
 )
-from omnigraph_core.read.topology import EdgeSelection
+from omnigraph_core.read.selection import EdgeSelection
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, NodeType
 
@@ -35,6 +35,8 @@ class ScanNodes:
     joined: tuple[Comparison, ...] = ()
     columns: tuple[str, ...] = ()
     estimate: int = 0
+    is_single: bool = False
+    """The key is given, so that there is one at most."""
 
     def __str__(self) -> str:
         text = f"scan {self.node.name} as {shown(self.variable)}{_conditions(self.where, self.searches)}"

@@ -30,7 +30,7 @@ from omnigraph_core.read.plan import (
     ScanNodes,
     Step,
 )
-from omnigraph_core.read.topology import EdgeSelection
+from omnigraph_core.read.selection import EdgeSelection
 from omnigraph_core.schema import EntityType, NodeType, Schema
 
 _REVERSED = {
@@ -203,7 +203,8 @@ class _MatchSteps:
             name for name in self._planner.carried(variable) if node.find_property(name) is not None
         )
         estimate = max(1, round(self._expected(variable)))
-        self._steps.append(ScanNodes(variable, node, where, searches, joins, carried, estimate))
+        single = self._is_single(variable)
+        self._steps.append(ScanNodes(variable, node, where, searches, joins, carried, estimate, single))
         self.bound[variable] = node
 
     def _joins(self, variable: str) -> tuple[Comparison, ...]:
@@ -227,11 +228,15 @@ class _MatchSteps:
         """The share of a type that the conditions on a variable are expected to leave."""
         node = self._types[variable]
         equal = self._conditions.equalities.get(variable, set())
-        if node.key is not None and set(node.key.columns) <= equal:
+        if self._is_single(variable):
             return 1 / max(1, self._planner.rows(node))
         others = len(self._conditions.where.get(variable, ())) - len(equal)
         others += 2 * len(self._conditions.searches.get(variable, ()))
         return float(_EQUAL_PART ** len(equal) * _OTHER_PART ** max(0, others))
+
+    def _is_single(self, variable: str) -> bool:
+        key = self._types[variable].key
+        return key is not None and set(key.columns) <= self._conditions.equalities.get(variable, set())
 
     def _restrict(self, variable: str, entity: EntityType) -> None:
         where, searches = self._conditions.where_of(variable), self._conditions.searches_of(variable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.query.checked import (
@@ -20,7 +21,9 @@ from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.order import id_ranks, sort_keys, sorted_positions
 from omnigraph_core.read.plan import MatchPlan, ScanNodes
 from omnigraph_core.read.ranking import Candidates, Ranking, ranked, ranked_variable
+from omnigraph_core.read.result import Answer, answer_of
 from omnigraph_core.read.rows import Rows
+from omnigraph_core.read.sorting import OUTPUT_ROWS
 from omnigraph_core.read.values import shown_column
 
 if TYPE_CHECKING:
@@ -41,41 +44,39 @@ class Projector:
         self._plan = plan
         self._rankings: dict[RankedSearch, Ranking] = {}
 
-    def answer(self, rows: Rows) -> pa.Table:
-        import pyarrow as pa
-
+    def answer(self, rows: Rows) -> Answer:
         read, statistics = self._read, self._session.statistics
         if read.grouped:
             with statistics.step("group") as step:
                 columns = grouped_columns(read, self._matcher, rows)
                 step.rows = len(columns[0])
-            return self._table(self._ordered_groups(columns))
+            return answer_of(shown_table(read, ordered_groups(read, columns)))
         self._rank_all(rows)
         with statistics.step(self._order_text()) as step:
             rows = self._ordered(rows)
             step.rows = rows.count
-        with statistics.step("return") as step:
+        return self.returned(rows)
+
+    def returned(self, rows: Rows) -> Answer:
+        """What is returned of rows that are in order; all that it needs of tables is read at once."""
+        with self._session.statistics.step("return") as step:
             self._read_together(rows)
-            columns = [self._column(column, rows) for column in read.columns]
+            first = self._table(rows, 0)
             step.rows = rows.count
-        return self._table(columns) if columns else pa.table({})
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield from first.to_batches()
+            for start in range(OUTPUT_ROWS, rows.count, OUTPUT_ROWS):
+                self._session.budget.check_time()
+                yield from self._table(rows, start).to_batches()
+
+        return Answer(first.schema, rows.count, batches)
 
     def _order_text(self) -> str:
         limit = "" if self._read.limit is None else f", limit {self._read.limit}"
         if self._read.ranking is not None:
             return f"rank{limit}"
         return f"order by {'keys and ids' if self._read.order else 'ids'}{limit}"
-
-    def _ordered_groups(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """By the written keys; groups that tie stay in the order of the grouping key."""
-        import pyarrow as pa
-
-        keys = []
-        for key in self._read.order:
-            assert isinstance(key, ColumnKey)
-            keys += sort_keys(columns[key.index], descending=key.descending)
-        positions = sorted_positions(keys, len(columns[0]), self._read.limit)
-        return [column.take(pa.array(positions)) for column in columns]
 
     def _rank_all(self, rows: Rows) -> None:
         """Every search that the order or a column needs, over the entities of all rows."""
@@ -162,11 +163,31 @@ class Projector:
         scores = np.append(ranking.scores, 0.0)[places]
         return pa.array(scores, pa.float64(), mask=places < 0)
 
-    def _table(self, columns: list[pa.Array]) -> pa.Table:
-        import pyarrow as pa
+    def _table(self, rows: Rows, start: int) -> pa.Table:
+        import numpy as np
 
-        arrays = [
-            shown_column(values, column.type)
-            for values, column in zip(columns, self._read.columns, strict=True)
-        ]
-        return pa.table(arrays, names=[column.name for column in self._read.columns])
+        some = rows
+        if rows.count > OUTPUT_ROWS:
+            some = rows.taken(np.arange(start, min(start + OUTPUT_ROWS, rows.count)))
+        return shown_table(self._read, [self._column(column, some) for column in self._read.columns])
+
+
+def ordered_groups(read: CheckedRead, columns: list[pa.Array]) -> list[pa.Array]:
+    """By the written keys; groups that tie stay in the order of the grouping key."""
+    import pyarrow as pa
+
+    keys = []
+    for key in read.order:
+        assert isinstance(key, ColumnKey)
+        keys += sort_keys(columns[key.index], descending=key.descending)
+    positions = sorted_positions(keys, len(columns[0]), read.limit)
+    return [column.take(pa.array(positions)) for column in columns]
+
+
+def shown_table(read: CheckedRead, columns: Sequence[pa.Array]) -> pa.Table:
+    """Returned columns under their names."""
+    import pyarrow as pa
+
+    pairs = zip(columns, read.columns, strict=True)
+    arrays = [shown_column(values, column.type) for values, column in pairs]
+    return pa.table(arrays, names=[column.name for column in read.columns])

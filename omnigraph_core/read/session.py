@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.read.budget import Budget
+from omnigraph_core.read.cache import CacheKey, ReadCache
 from omnigraph_core.read.conditions import Run
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.statistics import Statistics
 from omnigraph_core.read.topology import Topology
 from omnigraph_core.schema import EntityType, Schema
 from omnigraph_core.settings import Settings
-from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.dataset import Table, Tables
+
+# What an open table is expected to take.
+_TABLE_BYTES = 1 << 16
 
 if TYPE_CHECKING:
     from omnigraph_core.read.embedding import Embedder
@@ -29,6 +33,7 @@ class Session:
         run: Run,
         budget: Budget,
         settings: Settings,
+        cache: ReadCache,
     ) -> None:
         self.schema = schema
         self.run = run
@@ -38,7 +43,9 @@ class Session:
         self._tables = tables
         self._snapshot = snapshot
         self._entities: dict[str, Entities] = {}
-        self.topology = Topology(self.nodes, self.entities, settings.traversal_mode, budget, self.statistics)
+        self._cache = cache
+        mode = settings.traversal_mode
+        self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache)
 
     def nodes(self, type_name: str) -> Entities:
         return self.entities(self.schema.node(type_name))
@@ -47,8 +54,12 @@ class Session:
         key = entity.table_key
         if key not in self._entities:
             entry = self._snapshot.entry(key)
-            table = self._tables.open(entry.ref, entry.table_version)
-            self._entities[key] = Entities(entity, table, entry.row_count, self.budget, self.statistics)
+            opened: CacheKey[Table] = CacheKey(("table", entry))
+            table = self._cache.get(opened)
+            if table is None:
+                table = self._tables.open(entry.ref, entry.table_version)
+                self._cache.put(opened, table, _TABLE_BYTES)
+            self._entities[key] = Entities(entity, table, entry, self.budget, self.statistics, self._cache)
         return self._entities[key]
 
     def embedder(self) -> Embedder:

@@ -64,7 +64,8 @@ def text_scores(
     if text is None or not len(codes):
         return none
     is_fuzzy = search.function is TextFunction.FUZZY
-    if len(codes) > _READ_DIRECTLY_MAX or is_fuzzy:
+    is_found = len(codes) > _READ_DIRECTLY_MAX or is_fuzzy
+    if is_found:
         ids = matching_ids(session, entities, (search,), None)
         codes = codes[entities.among(codes, ids)]
         if not len(codes):
@@ -75,8 +76,9 @@ def text_scores(
         stems, _ = search_texts(texts, text, entities.table.ref)
         scores[stems] = np.maximum(scores[stems], 1.0)
         return codes, scores
-    found, _ = search_texts(texts, text, entities.table.ref)
-    codes, texts = codes[found], texts.take(found)
+    if not is_found:
+        found, _ = search_texts(texts, text, entities.table.ref)
+        codes, texts = codes[found], texts.take(found)
     places, scores = search_texts(texts, text, entities.table.ref)
     return codes[places], scores
 

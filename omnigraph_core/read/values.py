@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.query.checked import Plain, PlainValue
 from omnigraph_core.query.temporal import to_milliseconds
+from omnigraph_core.read.idtable import text_hashes
 from omnigraph_core.schema import PropertyType, Scalar
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from omnigraph_core.read.arrays import IntArray
@@ -87,3 +90,25 @@ def value_codes(values: pa.Array) -> IntArray:
         values = pc.add(values, pa.scalar(0, values.type))  # -0.0 and 0.0 are one key
     indices = values.dictionary_encode().indices
     return indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False) + 1  # type: ignore[no-any-return]
+
+
+def value_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+    """A number for each value, the same for equal ones wherever they are met; spread over all bits."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_string(values.type):
+        numbers = text_hashes(pc.fill_null(values, ""))
+    elif pa.types.is_floating(values.type):
+        numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        numbers = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
+    else:
+        if pa.types.is_temporal(values.type):
+            values = values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
+        elif pa.types.is_boolean(values.type):
+            values = values.cast(pa.int8())
+        numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(32)
+    return mixed * np.uint64(0xC2B2AE3D27D4EB4F)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset
 
+# Of a scan whose memory is bounded: batches decoded before they are asked for, and bytes fetched.
+_READ_AHEAD = 4
+_IO_BUFFER_MIN = 16 << 20
+
 # One file format for every dataset a graph ever creates; a change is a stamp migration.
 FILE_FORMAT = "2.2"
 
@@ -141,11 +145,14 @@ class Table:
         with_row_id: bool = False,
         with_row_address: bool = False,
         batch_rows: int | None = None,
+        batch_bytes: int | None = None,
         fragment_ids: Sequence[int] | None = None,
         blobs: bool = False,
         order_by: str | None = None,
     ) -> RowStream:
         """Stream rows; the filter always runs before anything else sees a row.
+
+        With `batch_bytes` a batch is about as large at most, and few are read ahead.
 
         Blob columns are descriptions of where the bytes are; with `blobs`, the bytes.
         """
@@ -160,6 +167,9 @@ class Table:
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
                 batch_size=batch_rows,
+                batch_size_bytes=batch_bytes,
+                batch_readahead=None if batch_bytes is None else _READ_AHEAD,
+                io_buffer_size=None if batch_bytes is None else max(_IO_BUFFER_MIN, 8 * batch_bytes),
                 fragments=fragments,
                 blob_handling="all_binary" if blobs else None,
                 order_by=None if order_by is None else [order_by],
