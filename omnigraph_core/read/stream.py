@@ -26,6 +26,7 @@ from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.plan import MatchPlan, ScanNodes
 from omnigraph_core.read.result import Answer, answer_of
 from omnigraph_core.read.rows import Rows
+from omnigraph_core.read.selectivity import index_pays
 from omnigraph_core.read.sorting import Sorter, SortKey
 from omnigraph_core.read.topk import Best
 from omnigraph_core.read.values import constant_array
@@ -216,7 +217,13 @@ class StreamedRead:
         entities = session.nodes(self._scan.node.name)
         names = list(dict.fromkeys(_column(each) for each in operands if _is_read(each))) or [ID_COLUMN]
         size = min(_BATCH_BYTES_MAX, max(1 << 18, session.budget.memory_bytes // _MEMORY_PARTS))
-        reader = entities.table.scan(names, self._scan.where, batch_rows=_BATCH_ROWS, batch_bytes=size)
+        reader = entities.table.scan(
+            names,
+            self._scan.where,
+            batch_rows=_BATCH_ROWS,
+            batch_bytes=size,
+            use_index=index_pays(entities, self._scan),
+        )
         for batch in reader:
             session.budget.check_time()
             session.statistics.count_read(batch.num_rows, batch.nbytes)
