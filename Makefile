@@ -11,10 +11,10 @@ demo: $(INSTALLED)
 	@bash docs/tour.sh $(abspath $(BIN))
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS) -m "not soak"
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not soak"
 
 soak: $(INSTALLED)
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -30,6 +30,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(BIN)/python -m compileall -q omnigraph_core omnigraph_cli
 	@touch $@
 
 clean:

@@ -83,6 +83,15 @@ say "Time travel: any commit is still there."
 run omnigraph export --snapshot main~1 --type Person
 run omnigraph snapshot --snapshot review~1 --json
 
+if command -v java > /dev/null || [ -n "${JAVA_HOME:-}" ]; then
+  say "Load with Spark: executors read and write, one publish makes it visible. Here it is a small local one."
+  for number in $(seq 1 2000); do
+    printf '{"type": "Person", "data": {"name": "P%s"}}\n{"edge": "Knows", "from": "P%s", "to": "Ann"}\n' \
+      "$number" "$number"
+  done > many.jsonl
+  run omnigraph load --data many.jsonl --mode append --spark --master 'local[2]'
+fi
+
 say "A mistake is one clear message with its place, and changes nothing."
 printf 'node Person {\n  name: String @key\n  age: I32,\n}\n' > broken.pg
 run omnigraph init --schema broken.pg other.omni || echo "exit code $?"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings
 
 

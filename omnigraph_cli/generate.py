@@ -40,7 +40,7 @@ def manual_pages() -> dict[str, str]:
     """File name to content, one page for the program and one for each command."""
     from typer.main import get_command
 
-    from omnigraph_cli.main import build_app
+    from omnigraph_cli.tree import build_app
 
     root = get_command(build_app())
     pages = {"omnigraph.1": _page(["omnigraph"], root, list(_commands(["omnigraph"], root)))}

@@ -1,10 +1,9 @@
-"""The entry point: builds the command tree, and turns every way of ending into an exit code."""
+"""The entry point: runs the command line, and turns every way of ending into an exit code."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 
@@ -13,68 +12,11 @@ from typer._completion_classes import completion_init
 from typer.exceptions import Abort, TyperException
 
 from omnigraph_cli import exits, streams
-from omnigraph_cli.commands import (
-    blob,
-    branch,
-    change,
-    commit,
-    completion,
-    export,
-    init,
-    lint,
-    load,
-    query,
-    recovery,
-    relocate,
-    schema,
-    snapshot,
-    status,
-    version,
-)
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
-from omnigraph_cli.run import VersionOption
 from omnigraph_cli.streams import ReaderGoneError
+from omnigraph_cli.tree import PROGRAM, build_app
 from omnigraph_core.errors import InternalError, OmnigraphError, StorageError, UsageError
 from omnigraph_core.settings import load_settings
-
-PROGRAM = "omnigraph"
-
-
-def build_app() -> typer.Typer:
-    """The whole command tree; importing and building it loads no data library."""
-    app = typer.Typer(
-        name=PROGRAM,
-        add_completion=False,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-    @app.callback()
-    def root(version: VersionOption = False) -> None:
-        """A git-like graph store: typed nodes and edges, atomic commits, branches, time travel."""
-
-    for module in (
-        init,
-        load,
-        change,
-        query,
-        lint,
-        export,
-        blob,
-        status,
-        snapshot,
-        branch,
-        commit,
-        schema,
-        recovery,
-        relocate,
-        completion,
-        version,
-    ):
-        module.register(app)
-    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -93,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _invoke(argv: list[str]) -> object:
     _refuse_other_than_text(argv)
     completion_init()
-    command = typer.main.get_command(build_app())
+    command = typer.main.get_command(build_app(argv))
     return command.main(argv, prog_name=PROGRAM, standalone_mode=False)
 
 
@@ -145,6 +87,8 @@ def _usage(argv: Sequence[str], error: TyperException) -> int:
 def _bug(argv: Sequence[str]) -> int:
     """An error nobody foresaw: one line for the user, the traceback for the report."""
     try:
+        import tempfile
+
         with tempfile.NamedTemporaryFile(
             "w",
             prefix="omnigraph-bug-",

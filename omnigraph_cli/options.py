@@ -64,6 +64,9 @@ DataFormatOption = Annotated[
 ]
 
 
+SPARK_FORMAT = "spark:"
+
+
 def data_format(given: str | None) -> None:
     """Refuse a format of data that there is not."""
     if given is not None and given not in DATA_FORMATS:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.models import OptionInfo
 
 from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
+from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
+from omnigraph_cli.sources import QUERY_OPTIONS, QueryOptions
 from omnigraph_core import __version__, layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError, RefusedError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 
 # Repairs are found by their actor; nobody else may sign as one.
 RESERVED_ACTORS = "omnigraph:"
+
+# A load may run for hours within a limit of memory, which garbage must not eat up.
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +130,20 @@ _GRAPH_ARGUMENT = Annotated[str | None, typer.Argument(metavar="GRAPH", help="Th
 CommandBody = Callable[..., None]
 
 
+def command_group(app: typer.Typer, name: str, *, help: str) -> typer.Typer:  # noqa: A002
+    """Commands under a word of their own, as `branch` in `branch list`."""
+    group = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=help)
+    app.add_typer(group, name=name)
+    return group
+
+
 def command(
     app: typer.Typer,
     name: str,
     *,
     examples: Iterable[str],
     takes_graph: bool = True,
+    takes_query: bool = False,
     writes: bool = False,
     needs_settings: bool = True,
     hidden: bool = False,
@@ -136,37 +151,43 @@ def command(
 ) -> Callable[[CommandBody], CommandBody]:
     """Register `body(run, …)` with the options every command has.
 
-    `takes_graph` adds the positional GRAPH; `writes` adds --as, --message and
-    --lock-timeout. A command that does not need settings works where they are broken.
+    `takes_graph` adds the positional GRAPH; `takes_query` adds NAME, -e, --query and what its
+    parameters are given by, and the body is `body(run, asked, …)`; `writes` adds --as,
+    --message and --lock-timeout. A command that does not need settings works where they are broken.
     The examples appear in the help and in the manual page. An option given as nothing
     (`--branch "$UNSET"`) is refused for every command: it would silently mean another.
     """
 
     def register(body: CommandBody) -> CommandBody:
-        declared = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+        declared = list(inspect.signature(body, eval_str=True).parameters.values())[1 + takes_query :]
         own = [_parameter(each.name, each.annotation, each.default) for each in declared]
         shared = {**(_WRITING if writes else {}), **_COMMON}
         extra = [_parameter(key, annotation, default) for key, (annotation, default) in shared.items()]
+        asked = QUERY_OPTIONS if takes_query else {}
+        query = [_parameter(key, annotation, default) for key, (annotation, default) in asked.items()]
         graph = [_parameter("graph", _GRAPH_ARGUMENT, None)] if takes_graph else []
 
         @functools.wraps(body)
         def invoke(**arguments: Any) -> None:
-            _refuse_empty([*own, *extra], arguments)
+            if writes:
+                gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+            _refuse_empty([*query, *own, *extra], arguments)
+            given = {parameter.name: arguments.pop(parameter.name) for parameter in query}
             mine = {parameter.name: arguments.pop(parameter.name) for parameter in own}
             run = _make_run(arguments, _settings(needed=needs_settings))
             try:
-                body(run, **mine)
+                body(run, *([QueryOptions(**given)] if takes_query else []), **mine)
             except OmnigraphError as error:
                 run.output.failure(error)
                 raise typer.Exit(BY_KIND[error.kind]) from error
 
-        parameters = [*graph, *own, *extra]
+        parameters = [*graph, *query, *own, *extra]
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
-        app.command(name, epilog=epilog, hidden=hidden)(invoke)
+        app.command(name, cls=Command, epilog=epilog, hidden=hidden)(invoke)
         for alias in aliases:
-            app.command(alias, epilog=epilog, hidden=True)(invoke)
+            app.command(alias, cls=Command, epilog=epilog, hidden=True)(invoke)
         return body
 
     return register

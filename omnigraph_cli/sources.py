@@ -4,61 +4,101 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from omnigraph_core.errors import BadDataError, LimitError, UsageError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 
 SOURCE_BYTES_MAX = 16 << 20
 
-NameArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="NAME", help="Which query, when the source has several."),
-]
-NameOption = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The same as NAME.")]
-ExpressionOption = Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query itself.")]
-QueryOption = Annotated[
-    str | None, typer.Option("--query", metavar="FILE|-", help="A file of queries; - reads stdin.")
-]
-ParamsOption = Annotated[
-    str | None, typer.Option("--params", metavar="JSON", help="Parameters as one JSON object.")
-]
-ParamsFileOption = Annotated[
-    str | None, typer.Option("--params-file", metavar="FILE", help="The same, in a file.")
-]
-ParamOption = Annotated[
-    list[str] | None,
-    typer.Option("--param", metavar="K=V", help="One parameter, read by its declared type. Repeatable."),
-]
+# What a command that takes a query is given it by; the names are the fields of `QueryOptions`.
+QUERY_OPTIONS: dict[str, tuple[object, object]] = {
+    "name": (
+        Annotated[
+            str | None,
+            typer.Argument(metavar="NAME", help="Which query, when the source has several."),
+        ],
+        None,
+    ),
+    "name_option": (
+        Annotated[str | None, typer.Option("--name", metavar="NAME", help="The same as NAME.")],
+        None,
+    ),
+    "expression": (Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query itself.")], None),
+    "query": (
+        Annotated[
+            str | None, typer.Option("--query", metavar="FILE|-", help="A file of queries; - reads stdin.")
+        ],
+        None,
+    ),
+    "params": (
+        Annotated[
+            str | None, typer.Option("--params", metavar="JSON", help="Parameters as one JSON object.")
+        ],
+        None,
+    ),
+    "params_file": (
+        Annotated[str | None, typer.Option("--params-file", metavar="FILE", help="The same, in a file.")],
+        None,
+    ),
+    "param": (
+        Annotated[
+            list[str] | None,
+            typer.Option(
+                "--param", metavar="K=V", help="One parameter, read by its declared type. Repeatable."
+            ),
+        ],
+        None,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A query as the command line gives it; what the library's methods take."""
+    """A query and its parameters; what the library's methods take."""
 
     text: str
     source_name: str
     name: str | None
+    params: Mapping[str, Any] | None
+    param_texts: Sequence[str]
 
 
-def read_query(
-    name: str | None, name_option: str | None, expression: str | None, query: str | None
-) -> QuerySource:
-    """The text behind `-e` or `--query`, exactly one of them."""
-    if name is not None and name_option is not None and name != name_option:
-        raise UsageError(f"both NAME '{name}' and --name '{name_option}' were given", hint="give it once")
-    if expression is not None and query is not None:
-        raise UsageError("both -e and --query were given", hint="give the query once")
-    if expression is not None:
-        return QuerySource(expression, "<-e>", name or name_option)
-    if query is None:
-        raise UsageError("no query was given", hint="use -e 'query q() { … }' or --query FILE")
-    text, source_name = read_source(query)
-    return QuerySource(text, source_name, name or name_option)
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What the command line says about a query; nothing is read before `read`."""
+
+    name: str | None
+    name_option: str | None
+    expression: str | None
+    query: str | None
+    params: str | None
+    params_file: str | None
+    param: list[str] | None
+
+    def read(self) -> QuerySource:
+        """The text behind `-e` or `--query`, exactly one of them, and the parameters."""
+        name = self.name or self.name_option
+        text, source_name = self._text()
+        params = read_params(self.params, self.params_file)
+        return QuerySource(text, source_name, name, params, self.param or ())
+
+    def _text(self) -> tuple[str, str]:
+        if self.name is not None and self.name_option is not None and self.name != self.name_option:
+            raise UsageError(
+                f"both NAME '{self.name}' and --name '{self.name_option}' were given", hint="give it once"
+            )
+        if self.expression is not None and self.query is not None:
+            raise UsageError("both -e and --query were given", hint="give the query once")
+        if self.expression is not None:
+            return self.expression, "<-e>"
+        if self.query is None:
+            raise UsageError("no query was given", hint="use -e 'query q() { … }' or --query FILE")
+        return read_source(self.query)
 
 
 def read_params(params: str | None, params_file: str | None) -> Mapping[str, Any] | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,49 +18,37 @@ from omnigraph_core.catalog.files import (
     schema_at,
 )
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.log import CommitGone, CommitLog, GraphCommit, read_branch_log, read_log
-from omnigraph_core.history.recoveries import Recovery, read_recoveries
-from omnigraph_core.history.refs import resolve
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.manifest.reader import Manifest, check_branch, manifest_ref
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, migrate, read_stamp
 from omnigraph_core.progress import Progress, silent
 from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.files import Format
-from omnigraph_core.schema.render import render
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, LockHolder, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
-from omnigraph_core.tables.relocation import relocate_forks
-from omnigraph_core.write.branches import (
-    branch_for_write,
-    create_branch,
-    delete_branch,
-    forget_unwritten,
-    list_branches,
-)
-from omnigraph_core.write.door import Door
-from omnigraph_core.write.freshness import check_branch
-from omnigraph_core.write.genesis import RootState, forget_init, init_graph, inspect_root, manifest_is_whole
-from omnigraph_core.write.plan import WriterKind
-from omnigraph_core.write.sidecar import Sidecar, read_sidecar
-from omnigraph_core.write.staging import sweep_staging
-from omnigraph_core.write.sweep import SweepReport
+from omnigraph_core.write.pending import pending_operations
+from omnigraph_core.write.root import RootState, inspect_root
 
-# The floors of reading, changing, loading and exporting are imported by the methods that use
-# them: a command needs one of them, and waits for the others in vain.
+# The other floors are imported by the methods that use them: a command needs one or two of
+# them, and waits for the others in vain.
 if TYPE_CHECKING:
     from omnigraph_core.change.mutate import Changed
     from omnigraph_core.export.tables import TypedTable
+    from omnigraph_core.history.log import CommitLog, GraphCommit
+    from omnigraph_core.history.recoveries import Recovery
     from omnigraph_core.load.assemble import LoadMode
     from omnigraph_core.load.run import Loaded
     from omnigraph_core.read.blob import Blob
     from omnigraph_core.read.cache import ReadCache
     from omnigraph_core.read.result import QueryResult
+    from omnigraph_core.spark.options import SparkOptions
+    from omnigraph_core.write.door import Door
+    from omnigraph_core.write.sidecar import Sidecar
+    from omnigraph_core.write.sweep import SweepReport
 
 
 class OpenMode(StrEnum):
@@ -83,11 +70,17 @@ class Graph:
         self.settings = settings
         self._storage = open_storage(location, settings)
         self._tables = Tables(self._storage)
-        self.door = Door(self._tables)
-        self._manifest = self.door.manifest
+        self._manifest = Manifest(self._tables)
         self._cache: ReadCache | None = None
         self._schemas: dict[str, Schema] = {}
         faults.arm(settings.failpoints)
+
+    @cached_property
+    def door(self) -> Door:
+        """The one way this graph changes."""
+        from omnigraph_core.write.door import Door
+
+        return Door(self._manifest)
 
     @classmethod
     def init(
@@ -102,6 +95,8 @@ class Graph:
         progress: Progress = silent,
     ) -> Graph:
         """Create a graph; nothing is left behind when it fails."""
+        from omnigraph_core.write.genesis import init_graph
+
         schema = compile_schema(schema_source, source_name)
         graph = cls(parse_location(place, settings.working_directory), settings)
         init_graph(
@@ -119,8 +114,7 @@ class Graph:
     def open(cls, place: str, settings: Settings, mode: OpenMode = OpenMode.READ_ONLY) -> Graph:
         """Open an existing graph. The schema files are checked when the schema is asked for."""
         graph = cls(parse_location(place, settings.working_directory), settings)
-        unfinished = inspect_root(graph._storage.control) is RootState.UNFINISHED
-        if unfinished and not manifest_is_whole(graph._tables):
+        if inspect_root(graph._storage.control) is RootState.UNFINISHED and not graph._is_made():
             raise GraphNotFound(
                 f"{graph.location.uri}: an init started here and did not finish",
                 hint="run `omnigraph init` again; it clears what is left",
@@ -132,6 +126,12 @@ class Graph:
         if mode is OpenMode.READ_WRITE:
             graph.prepare_for_writing()
         return graph
+
+    def _is_made(self) -> bool:
+        """Did the init that left its record get as far as making the graph?"""
+        from omnigraph_core.write.genesis import manifest_is_whole
+
+        return manifest_is_whole(self._tables)
 
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it is now."""
@@ -149,10 +149,15 @@ class Graph:
 
     def log(self) -> CommitLog:
         """The commits of all branches, and the repairs of branches that are gone."""
+        from omnigraph_core.history.log import read_log
+
         return read_log(self._tables, self._manifest)
 
     def commit(self, ref: str) -> GraphCommit:
         """The commit a ref names. One that starts with a branch looks at that branch alone."""
+        from omnigraph_core.history.log import read_branch_log
+        from omnigraph_core.history.refs import resolve
+
         branch = ref.split("~", 1)[0].split("@{", 1)[0]
         if branch == layout.MAIN_BRANCH or branch in self._manifest.branches():
             return resolve(read_branch_log(self._tables, self._manifest, branch), ref)
@@ -160,21 +165,27 @@ class Graph:
 
     def _readable_commit(self, ref: str) -> GraphCommit:
         """The same, if its content is still there."""
+        from omnigraph_core.history.log import CommitGone
+
         commit = self.commit(ref)
         if commit.branch_is_gone:
             raise CommitGone(commit)
         return commit
 
     def branches(self) -> list[str]:
-        return list_branches(self.door)
+        return self._manifest.branch_names()
 
     def create_branch(self, name: str, source: str = layout.MAIN_BRANCH) -> GraphCommit:
         """Make a branch that starts at a ref; returns the commit it starts at."""
+        from omnigraph_core.write.branches import create_branch
+
         commit = self._readable_commit(source)
         create_branch(self.door, name, commit)
         return commit
 
     def delete_branch(self, name: str) -> None:
+        from omnigraph_core.write.branches import delete_branch
+
         delete_branch(self.door, name)
 
     def change(
@@ -199,6 +210,7 @@ class Graph:
         from omnigraph_core.change.plan import Intent
         from omnigraph_core.query import as_mutation
         from omnigraph_core.query.prepared import QueryRequest
+        from omnigraph_core.write.plan import WriterKind
 
         catalog = self.catalog()
         request = QueryRequest(source, source_name, name, params, param_texts)
@@ -227,6 +239,7 @@ class Graph:
         rejects: str | None = None,
         max_rejects: int | None = None,
         dry_run: bool = False,
+        spark: SparkOptions | None = None,
         progress: Progress = silent,
     ) -> Loaded:
         """Load files, or directories of them, as one commit; `-` is standard input.
@@ -236,28 +249,33 @@ class Graph:
 
         `source` is a ref: a branch that does not exist yet starts there, and is not made
         unless the load succeeds. With `rejects`, bad records are written to that file and
-        the others loaded, unless there are more than `max_rejects` of them.
+        the others loaded, unless there are more than `max_rejects` of them. With `spark`, a
+        Spark job reads and writes; what comes of it is the same.
         """
         from omnigraph_core.change.plan import Intent
         from omnigraph_core.load.inputs import resolve_inputs
         from omnigraph_core.load.rejects import RejectsFile
         from omnigraph_core.load.run import Load, Rejecting
+        from omnigraph_core.write.plan import WriterKind
 
         catalog = self.catalog()
         actor = actor or self.settings.default_actor
         intent = Intent(WriterKind.LOAD, actor, catalog.schema_hash, message=message)
         limit = self.settings.memory_limit_bytes
         rejecting = None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects)
-        with closing(Load(self.door, catalog.schema, mode, intent, limit, progress, rejecting)) as load:
+        if spark is not None:
+            from omnigraph_core.spark.load import SparkLoader
+
+            loader = SparkLoader(self.door, self.settings, spark, catalog.schema, progress)
+            request = (paths, format_, type_name)
             start = self._start_of(branch, source)
-            load.read(resolve_inputs(paths, catalog.schema, format_, type_name))
-            if start is None and not dry_run:
-                return load.publish(branch)
-            load.check(self.snapshot(branch) if start is None else self._snapshot_at(start))
-            if dry_run or start is None or load.outcome().is_empty:
-                return load.outcome()
-            with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, actor):
-                return replace(load.publish(branch), branch_created=True)
+            return loader.load(request, mode, intent, rejecting, branch, start, dry_run=dry_run)
+        at_once = self.settings.load_concurrency
+        load = Load(self.door, catalog.schema, mode, intent, limit, progress, rejecting, at_once)
+        with closing(load):
+            start = self._start_of(branch, source)
+            load.read(resolve_inputs(paths, catalog.schema, format_, type_name, self.settings.s3))
+            return load.finish(branch, start, dry_run=dry_run)
 
     def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
         """Where a branch that is to be made starts; None for one that is there."""
@@ -387,6 +405,8 @@ class Graph:
 
         Nobody may be writing: the locks of all branches are held for as long as it takes.
         """
+        from omnigraph_core.tables.relocation import relocate_forks
+
         branches = [layout.MAIN_BRANCH, *self._manifest.branches()]
         locks = [layout.REFS_LOCK, *map(layout.branch_lock, branches)]
         with self._storage.locks.lock_all(locks, doing="relocate") as held:
@@ -398,6 +418,8 @@ class Graph:
 
     def _datasets(self) -> Iterator[TableRef]:
         """Every dataset that may have forks; the manifest first, so that it can be read for the rest."""
+        from omnigraph_core.history.commits import commits_ref
+
         yield manifest_ref(layout.MAIN_BRANCH)
         yield commits_ref(layout.MAIN_BRANCH)
         paths = {
@@ -410,15 +432,21 @@ class Graph:
 
     def has_pending(self) -> bool:
         """Has any write begun and not ended? One listing."""
-        return bool(self.door.sweeper.pending())
+        return bool(pending_operations(self._storage.control))
 
     def pending(self) -> list[Sidecar]:
         """Writes that have begun and not ended, of live writers and of dead ones."""
-        found = (read_sidecar(self._storage.control, each) for each in self.door.sweeper.pending())
+        from omnigraph_core.write.sidecar import read_sidecar
+
+        found = (
+            read_sidecar(self._storage.control, each) for each in pending_operations(self._storage.control)
+        )
         return [sidecar for sidecar in found if sidecar is not None]
 
     def recoveries(self) -> list[Recovery]:
         """Every repair there ever was, oldest first."""
+        from omnigraph_core.history.recoveries import read_recoveries
+
         return read_recoveries(self._tables)
 
     def lock_holder(self, branch: str) -> LockHolder | None:
@@ -436,6 +464,8 @@ class Graph:
 
     def catalog_of(self, ref: str) -> Catalog:
         """The schema as it was at a ref."""
+        from omnigraph_core.schema.render import render
+
         commit = self.commit(ref)
         current = self.catalog()
         if commit.schema_hash in (None, current.schema_hash):
@@ -448,6 +478,10 @@ class Graph:
 
     def prepare_for_writing(self, *, patient: bool = False) -> SweepReport:
         """What a read-write open does first: migrate, finish or undo what dead writers left."""
+        from omnigraph_core.write.branches import forget_unwritten
+        from omnigraph_core.write.genesis import forget_init
+        from omnigraph_core.write.staging import sweep_staging
+
         if self.internal_schema_version() < INTERNAL_SCHEMA_VERSION:
             names = [layout.REFS_LOCK, layout.branch_lock(layout.MAIN_BRANCH)]
             with self._storage.locks.lock_all(names, doing="migrate") as held:

@@ -91,5 +91,10 @@ def staging_record(operation_id: str) -> str:
     return f"{STAGING_DIR}/{operation_id}.json"
 
 
+def staging_folder(operation_id: str) -> str:
+    """Where a write that is spread over many processes keeps what they tell each other."""
+    return f"{STAGING_DIR}/{operation_id}"
+
+
 def sidecar(operation_id: str) -> str:
     return f"{RECOVERY_DIR}/{operation_id}.json"

@@ -7,7 +7,8 @@ bar from them, a library user passes `None` and pays nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from omnigraph_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,24 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shutil
 import socket
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from omnigraph_core import layout
 from omnigraph_core.errors import UsageError
+from omnigraph_core.records import dataclass
 
 DEFAULT_LOCK_TIMEOUT_S = 30.0
 DEFAULT_LEASE_TTL_S = 10.0
 DEFAULT_REGION = "us-east-1"
 DEFAULT_MEMORY_LIMIT = 2 << 30
+DEFAULT_LOAD_CONCURRENCY = 8
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
+_COUNT_MAX = 1_000
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
 
 
@@ -82,6 +85,15 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where Java and Spark are, if the environment says so."""
+
+    java_home: str | None = None
+    spark_home: str | None = None
+    java_on_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the surroundings say; options given on the command line win over it."""
 
@@ -97,7 +109,9 @@ class Settings:
     s3: S3Settings = S3Settings()
     traversal_mode: TraversalMode | None = None
     memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT
+    load_concurrency: int = DEFAULT_LOAD_CONCURRENCY
     embed: EmbedSettings = EmbedSettings()
+    spark: SparkSettings = SparkSettings()
 
     @property
     def default_actor(self) -> str:
@@ -123,8 +137,36 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         s3=_s3(env),
         traversal_mode=_traversal_mode(env),
         memory_limit_bytes=_size(env, "OMNIGRAPH_MEMORY_LIMIT", DEFAULT_MEMORY_LIMIT),
+        load_concurrency=_count(env, "OMNIGRAPH_LOAD_CONCURRENCY", DEFAULT_LOAD_CONCURRENCY),
         embed=_embed(env),
+        spark=SparkSettings(
+            _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH", ""))
+        ),
     )
+
+
+def environment_for_child(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of this process for one that it starts, and in it the S3 access of `settings`."""
+    return {**os.environ, **s3_environment(settings.s3), **more}
+
+
+def s3_environment(s3: S3Settings) -> dict[str, str]:
+    """Variables from which `load_settings` reads these settings again."""
+    named = {
+        "AWS_REGION": s3.region,
+        "AWS_ACCESS_KEY_ID": s3.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_access_key,
+        "AWS_SESSION_TOKEN": s3.session_token,
+        "AWS_ENDPOINT_URL_S3": s3.endpoint,
+        "AWS_S3_FORCE_PATH_STYLE": _written(s3.force_path_style),
+        "AWS_ALLOW_HTTP": _written(s3.allow_http or None),
+        "OMNIGRAPH_LEASE_TTL": str(s3.lease_ttl_s),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _written(switch: bool | None) -> str | None:
+    return None if switch is None else str(switch).lower()
 
 
 def _working_directory() -> Path:
@@ -223,6 +265,15 @@ def _size(env: Mapping[str, str], name: str, default: int) -> int:
     return int(float(found["number"]) * 1024**power)
 
 
+def _count(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _COUNT_MAX:
+        raise UsageError(f"{name}: '{text}' is not a number from 1 to {_COUNT_MAX}")
+    return int(text)
+
+
 def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = env.get(name, "").strip().lower()
     if not text:
@@ -256,6 +307,8 @@ def _find_config(directory: Path) -> ConfigFile | None:
 
 
 def _read_config(path: Path) -> ConfigFile:
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

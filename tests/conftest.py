@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import signal
 import subprocess
@@ -24,6 +25,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OMNIGRAPH = Path(sys.executable).with_name("omnigraph")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the packages once: where Python is told to write no bytecode, every one of the
+    thousands of commands that the tests start would compile all of it again."""
+    if not hasattr(config, "workerinput"):
+        for package in ("omnigraph_core", "omnigraph_cli"):
+            compileall.compile_dir(REPOSITORY / package, quiet=2)
+
 
 PEOPLE = """\
 node Person {

@@ -10,7 +10,7 @@ import typer
 
 from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
 from omnigraph_cli.output import counted
-from omnigraph_cli.run import Run, command
+from omnigraph_cli.run import Run, command, command_group
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ PropertyArgument = Annotated[str, typer.Argument(metavar="PROPERTY", help="Its b
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Read blobs.")
-    app.add_typer(group, name="blob")
+    group = command_group(app, "blob", help="Read blobs.")
 
     @command(
         group,

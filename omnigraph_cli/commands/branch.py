@@ -9,7 +9,7 @@ import typer
 from omnigraph_cli.consent import consents
 from omnigraph_cli.options import complete_branch
 from omnigraph_cli.reading import open_for_listing
-from omnigraph_cli.run import Run, command, echo_target
+from omnigraph_cli.run import Run, command, command_group, echo_target
 from omnigraph_core import layout
 from omnigraph_core.errors import RefusedError
 
@@ -19,8 +19,7 @@ NameArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Create, list and delete branches.")
-    app.add_typer(group, name="branch")
+    group = command_group(app, "branch", help="Create, list and delete branches.")
 
     @command(
         group,

@@ -9,17 +9,7 @@ import typer
 from omnigraph_cli.options import BranchOption
 from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command
-from omnigraph_cli.sources import (
-    ExpressionOption,
-    NameArgument,
-    NameOption,
-    ParamOption,
-    ParamsFileOption,
-    ParamsOption,
-    QueryOption,
-    read_params,
-    read_query,
-)
+from omnigraph_cli.sources import QueryOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +18,7 @@ def register(app: typer.Typer) -> None:
         "change",
         aliases=["mutate"],
         takes_graph=False,
+        takes_query=True,
         writes=True,
         examples=[
             "omnigraph change -e 'query q() { insert Person { name: \"Ann\", age: 30 } }'",
@@ -37,13 +28,7 @@ def register(app: typer.Typer) -> None:
     )
     def change(
         run: Run,
-        name: NameArgument = None,
-        name_option: NameOption = None,
-        expression: ExpressionOption = None,
-        query: QueryOption = None,
-        params: ParamsOption = None,
-        params_file: ParamsFileOption = None,
-        param: ParamOption = None,
+        asked: QueryOptions,
         branch: BranchOption = None,
         if_commit: Annotated[
             str | None,
@@ -57,8 +42,7 @@ def register(app: typer.Typer) -> None:
 
         A query that matches nothing makes no commit.
         """
-        source = read_query(name, name_option, expression, query)
-        given = read_params(params, params_file)
+        source = asked.read()
         from omnigraph_core.graph import OpenMode
 
         target = run.branch(branch)
@@ -67,8 +51,8 @@ def register(app: typer.Typer) -> None:
             source.text,
             name=source.name,
             source_name=source.source_name,
-            params=given,
-            param_texts=param or (),
+            params=source.params,
+            param_texts=source.param_texts,
             branch=target,
             actor=run.actor,
             message=run.message,

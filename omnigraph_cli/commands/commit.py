@@ -11,7 +11,7 @@ import typer
 
 from omnigraph_cli.options import BranchOption, complete_branch
 from omnigraph_cli.reading import open_for_listing
-from omnigraph_cli.run import Run, command
+from omnigraph_cli.run import Run, command, command_group
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at the history.")
-    app.add_typer(group, name="commit")
+    group = command_group(app, "commit", help="Look at the history.")
 
     @command(
         group,
@@ -163,5 +162,11 @@ def _content(details: dict[str, Any]) -> list[str]:
         words = ", ".join(f"{number} {name}" for name, number in counts.items())
         lines.append(f"{'changed:':<11}{table_key} {words or 'nothing'}")
     for given in details.get("inputs", []):
-        lines.append(f"{'input:':<11}{given['name']} {given['bytes']} bytes, sha256 {given['sha256']}")
+        lines.append(f"{'input:':<11}{given['name']}{_size_and_digest(given)}")
     return lines
+
+
+def _size_and_digest(given: dict[str, Any]) -> str:
+    """Size and digest of an input; of one that only Spark has read, or on S3, they are not known."""
+    size = "" if given["bytes"] is None else f" {given['bytes']} bytes"
+    return size if given["sha256"] is None else f"{size}, sha256 {given['sha256']}"

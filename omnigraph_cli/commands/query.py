@@ -11,17 +11,7 @@ from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
 from omnigraph_cli.output import JsonOutput, write
 from omnigraph_cli.row_formats import RowFormat, written
 from omnigraph_cli.run import Run, command
-from omnigraph_cli.sources import (
-    ExpressionOption,
-    NameArgument,
-    NameOption,
-    ParamOption,
-    ParamsFileOption,
-    ParamsOption,
-    QueryOption,
-    read_params,
-    read_query,
-)
+from omnigraph_cli.sources import QueryOptions
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +24,7 @@ def register(app: typer.Typer) -> None:
         "query",
         aliases=["read"],
         takes_graph=False,
+        takes_query=True,
         examples=[
             "omnigraph query -e 'query q() { match { $p: Person } return { $p.name } }'",
             "omnigraph query friends --query people.gq --param who=Ann --format csv",
@@ -42,13 +33,7 @@ def register(app: typer.Typer) -> None:
     )
     def query(
         run: Run,
-        name: NameArgument = None,
-        name_option: NameOption = None,
-        expression: ExpressionOption = None,
-        query: QueryOption = None,
-        params: ParamsOption = None,
-        params_file: ParamsFileOption = None,
-        param: ParamOption = None,
+        asked: QueryOptions,
         branch: BranchOption = None,
         snapshot: SnapshotOption = None,
         form: Annotated[
@@ -69,8 +54,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Read the graph by a query, at one moment of a branch or at a commit."""
         one_target(branch, snapshot)
-        source = read_query(name, name_option, expression, query)
-        given = read_params(params, params_file)
+        source = asked.read()
         chosen = _row_format(form, json_asked=isinstance(run.output, JsonOutput))
         if timeout is not None and not 0 < timeout < float("inf"):
             raise UsageError(f"--timeout: {timeout:g} is not a number of seconds above zero")
@@ -80,8 +64,8 @@ def register(app: typer.Typer) -> None:
             source.text,
             name=source.name,
             source_name=source.source_name,
-            params=given,
-            param_texts=param or (),
+            params=source.params,
+            param_texts=source.param_texts,
             branch=run.branch(branch),
             ref=snapshot,
             timeout_s=timeout,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.run import Run, command, echo_target
+from omnigraph_cli.run import Run, command, command_group, echo_target
 from omnigraph_core.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Repairs, done and pending.")
-    app.add_typer(group, name="recovery")
+    group = command_group(app, "recovery", help="Repairs, done and pending.")
 
     @command(group, "list", examples=["omnigraph recovery list", "omnigraph recovery list --json"])
     def list_(run: Run) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import typer
 
 from omnigraph_cli.options import SnapshotOption
-from omnigraph_cli.run import Run, command
+from omnigraph_cli.run import Run, command, command_group
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Show a graph's schema.")
-    app.add_typer(group, name="schema")
+    group = command_group(app, "schema", help="Show a graph's schema.")
 
     @command(
         group,

@@ -9,11 +9,11 @@ source by hand is allowed as far as it compiles to the same hash (comments, orde
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import (
     CompiledSchemaError,
     Schema,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.changeset import Change, ChangeSet, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.parts import WHOLE, Part, ask_by_part
 from omnigraph_core.change.violations import Violation, Violations
 from omnigraph_core.schema import EdgeType
-from omnigraph_core.schema.model import SRC_COLUMN
+from omnigraph_core.schema.model import ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.keys import rows_with
 
 if TYPE_CHECKING:
@@ -20,15 +22,33 @@ def check_cardinality(changes: ChangeSet, committed: Committed, violations: Viol
     """Count the edges of every source that gains, loses or moves one.
 
     A node that never had an edge is not asked for its minimum, and neither is one that goes.
+    An upsert may move an edge from one source to another, so it is asked as a whole.
     """
     for edge in changes.schema.edges:
-        change = changes.of(edge)
-        if change is not None and not edge.cardinality.is_unbounded:
-            counts = _staying(_counts(change, committed), changes, edge)
-            _compare(change, edge, counts, violations)
+        edges = changes.of(edge)
+        if edges is not None and not edge.cardinality.is_unbounded:
+            by_source = edges.verb in (Verb.INSERT, Verb.REPLACE)
+            nodes = changes.of(changes.schema.node(edge.from_type))
+            ask = partial(_check_part, edges, edge, nodes, committed)
+            ask_by_part(changes.parts if by_source else (WHOLE,), violations, ask)
 
 
-def _counts(change: TableChange, committed: Committed) -> pa.Table:
+def _check_part(
+    edges: Change,
+    edge: EdgeType,
+    nodes: Change | None,
+    committed: Committed,
+    part: Part,
+    violations: Violations,
+) -> None:
+    change = edges.part((SRC_COLUMN,), part)
+    counts = _staying(
+        _counts(change, part, committed), None if nodes is None else nodes.part((ID_COLUMN,), part)
+    )
+    _compare(change, edge, counts, violations)
+
+
+def _counts(change: TableChange, part: Part, committed: Committed) -> pa.Table:
     """Edges after the change for each touched source: columns `src`, `edges`."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -38,7 +58,8 @@ def _counts(change: TableChange, committed: Committed) -> pa.Table:
     )
     table, names = committed.table(change.key), ["id", SRC_COLUMN]
     if change.verb is Verb.REPLACE:
-        lost = table.read([SRC_COLUMN]).column(SRC_COLUMN)
+        chunks = [batch.column(0) for batch in table.scan([SRC_COLUMN])]
+        lost = pa.chunked_array([chunk.filter(part.holds(chunk)) for chunk in chunks], pa.utf8())
         staying = lost.slice(0, 0)
     else:
         lost = rows_with(table, names, ["id"], change.ids).column(SRC_COLUMN)
@@ -56,11 +77,10 @@ def _counts(change: TableChange, committed: Committed) -> pa.Table:
     return pa.table({SRC_COLUMN: sources, "edges": edges})
 
 
-def _staying(counts: pa.Table, changes: ChangeSet, edge: EdgeType) -> pa.Table:
+def _staying(counts: pa.Table, nodes: TableChange | None) -> pa.Table:
     """Without the sources that the same change removes."""
     import pyarrow.compute as pc
 
-    nodes = changes.of(changes.schema.node(edge.from_type))
     if nodes is None or nodes.verb not in (Verb.DELETE, Verb.REPLACE):
         return counts
     named = pc.is_in(counts.column(SRC_COLUMN), value_set=nodes.ids)

@@ -6,12 +6,16 @@ one of these; validation and staging know nothing else.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from omnigraph_core.change.identity import tuple_texts
+from omnigraph_core.change.parts import WHOLE, Part
 from omnigraph_core.change.violations import Violation, Violations
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema
 
 if TYPE_CHECKING:
@@ -72,31 +76,68 @@ class Origin:
         return self.sources[self.source[row].as_py()], self.lines[row].as_py()
 
 
-@dataclass(frozen=True, slots=True)
-class TableChange:
-    """The change of one table. Ids in `rows` are given, and each occurs once; or all are null,
-    to be made up when the rows are written."""
+class Change(ABC):
+    """The change of one table, wherever its rows are kept.
+
+    A rule that compares rows by a text asks for one part of them after the other.
+    """
 
     entity: EntityType
     verb: Verb
-    rows: pa.Table
-    origin: Origin | None = None
-    fresh: bool = False
+    fresh: bool
     """No committed row can have any of the ids: they were made up a moment ago, or will be."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def part(self, by: Sequence[str], part: Part) -> TableChange:
+        """The rows whose text of the columns `by` is in the part."""
+
+    def distinct(self, column: str, part: Part) -> pa.Array:
+        """The different texts of a column that are in the part; perhaps of rows that do not count."""
+        import pyarrow.compute as pc
+
+        return pc.unique(self.part((column,), part).rows.column(column))
 
     @property
     def key(self) -> str:
         return self.entity.table_key
 
     @property
-    def ids(self) -> pa.Array:
-        """The ids of the rows; none of those that are still to be made up."""
-        ids = self.rows.column("id").combine_chunks()
-        return ids.drop_null() if self.fresh else ids
+    def has_new_rows(self) -> bool:
+        return self.verb is not Verb.DELETE and self.count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange(Change):
+    """A change whose rows are at hand. Each id occurs once; null ones are made up when the
+    rows are written."""
+
+    entity: EntityType
+    verb: Verb
+    rows: pa.Table
+    origin: Origin | None = None
+    fresh: bool = False
 
     @property
-    def has_new_rows(self) -> bool:
-        return self.verb is not Verb.DELETE and self.rows.num_rows > 0
+    def count(self) -> int:
+        return int(self.rows.num_rows)
+
+    def part(self, by: Sequence[str], part: Part) -> TableChange:
+        return self if part.is_whole else self.filter(part.holds(tuple_texts(self.rows, by, self.entity)))
+
+    def filter(self, mask: pa.Array) -> TableChange:
+        """Only the rows for which the mask is true."""
+        origin = None if self.origin is None else self.origin.filter(mask)
+        return TableChange(self.entity, self.verb, self.rows.filter(mask), origin, self.fresh)
+
+    @property
+    def ids(self) -> pa.Array:
+        """The ids of the rows; none of those that are still to be made up."""
+        return self.rows.column("id").combine_chunks().drop_null()
 
     def report(
         self,
@@ -123,15 +164,17 @@ class ChangeSet:
     """All tables that change, by table key."""
 
     schema: Schema
-    tables: Mapping[str, TableChange] = field(default_factory=dict)
+    tables: Mapping[str, Change] = field(default_factory=dict)
+    parts: tuple[Part, ...] = (WHOLE,)
+    """What rules that compare rows are asked of, one after the other."""
 
-    def of(self, entity: EntityType) -> TableChange | None:
+    def of(self, entity: EntityType) -> Change | None:
         return self.tables.get(entity.table_key)
 
-    def __iter__(self) -> Iterator[TableChange]:
+    def __iter__(self) -> Iterator[Change]:
         """In the order of table keys, so that messages and commits are the same every time."""
         return iter([self.tables[key] for key in sorted(self.tables)])
 
     @property
     def is_empty(self) -> bool:
-        return not any(change.rows.num_rows or change.verb is Verb.REPLACE for change in self)
+        return not any(change.count or change.verb is Verb.REPLACE for change in self)

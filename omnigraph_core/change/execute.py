@@ -8,7 +8,6 @@ does nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from omnigraph_core.query.checked import (
 )
 from omnigraph_core.query.predicate import NoMatch, condition_sql
 from omnigraph_core.query.temporal import to_days, to_milliseconds
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType, Property, Scalar, Schema
 from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.dataset import Table

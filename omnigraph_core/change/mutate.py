@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from omnigraph_core.change.committed import Committed
@@ -12,6 +11,7 @@ from omnigraph_core.change.validate import check_against, check_rows
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.query import BoundParams, CheckedMutation
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.freshness import check_head

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.changeset import Change, ChangeSet, Verb
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.parts import WHOLE
 from omnigraph_core.ids import new_ulid
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
 from omnigraph_core.tables.staged import StagedWrite, discard_files
 from omnigraph_core.write.door import Door
@@ -34,28 +36,29 @@ class Intent:
         return replace(self, strict=strict)
 
 
-Stage = Callable[[WritableTable, TableChange, str], StagedWrite]
+Stage = Callable[[WritableTable, Change, str], StagedWrite]
 """Stages the change of one table for an operation."""
 
 
-def plan_changes(
-    door: Door, changes: ChangeSet, committed: Committed, intent: Intent, stage: Stage | None = None
-) -> WritePlan:
-    """Stage every table; what was staged is removed again if a later table fails.
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """How the rows of a plan are written: by `stage`, some tables at a time; `stop` cuts it short."""
 
-    Without `stage`, the rows of the change set are all there is to write.
+    stage: Stage
+    tables_at_once: int = 1
+    stop: Callable[[], None] = lambda: None
+
+
+def plan_changes(
+    door: Door, changes: ChangeSet, committed: Committed, intent: Intent, staging: Staging | None = None
+) -> WritePlan:
+    """Stage every table; what was staged is removed again if another table fails.
+
+    Without `staging`, the rows of the change set are all there is to write.
     """
-    stage = stage or partial(_stage, door)
+    staging = staging or Staging(partial(_stage, door))
     operation_id = new_ulid()
-    writes: list[TableWrite] = []
-    try:
-        for change in changes:
-            writable = door.open_for_write(committed.base, change.key)
-            staged = stage(writable, change, operation_id)
-            writes.append(writable.planned(door.storage, staged))
-    except BaseException:
-        discard_files(door.storage, [staged for write in writes for staged in write.staged])
-        raise
+    writes = _staged(door, changes, committed, operation_id, staging)
     written = {write.ref.key for write in writes}
     return WritePlan(
         operation_id=operation_id,
@@ -72,14 +75,53 @@ def plan_changes(
     )
 
 
-def _stage(door: Door, writable: WritableTable, change: TableChange, operation_id: str) -> StagedWrite:
-    table = writable.table
+def _staged(
+    door: Door, changes: ChangeSet, committed: Committed, operation_id: str, staging: Staging
+) -> list[TableWrite]:
+    done: list[TableWrite] = []
+
+    def work(writable: WritableTable, change: Change) -> TableWrite:
+        staged = staging.stage(writable, change, operation_id)
+        write = writable.planned(door.storage, staged)
+        done.append(write)
+        return write
+
+    try:
+        if staging.tables_at_once == 1 or len(changes.tables) == 1:
+            return [work(door.open_for_write(committed.base, change.key), change) for change in changes]
+        # Forks take the branch's lock, one after the other.
+        writables = [door.open_for_write(committed.base, change.key) for change in changes]
+        return _side_by_side(work, writables, list(changes), staging)
+    except BaseException:
+        discard_files(door.storage, [staged for write in done for staged in write.staged])
+        raise
+
+
+def _side_by_side(
+    work: Callable[[WritableTable, Change], TableWrite],
+    writables: Sequence[WritableTable],
+    changes: Sequence[Change],
+    staging: Staging,
+) -> list[TableWrite]:
+    """All of them, or the first failure once nothing runs any more."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(staging.tables_at_once, thread_name_prefix="stage") as pool:
+        try:
+            return list(pool.map(work, writables, changes))
+        except BaseException:
+            staging.stop()
+            raise
+
+
+def _stage(door: Door, writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
+    table, rows = writable.table, change.part((), WHOLE).rows
     if change.verb is Verb.DELETE:
-        return stage_delete(door.storage, table, operation_id, ids=change.rows.column("id"))
+        return stage_delete(door.storage, table, operation_id, ids=rows.column("id"))
     if change.verb is Verb.INSERT:
-        return stage_append(door.storage, table, change.rows, operation_id)
+        return stage_append(door.storage, table, rows, operation_id)
     stage = stage_upsert if change.verb is Verb.UPSERT else stage_overwrite
-    return stage(door.storage, table, change.rows, operation_id, proven=True)
+    return stage(door.storage, table, rows, operation_id, proven=True)
 
 
 def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -> str:

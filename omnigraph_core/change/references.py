@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.changeset import Change, ChangeSet, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.parts import WHOLE, Part, ask_by_part
 from omnigraph_core.change.violations import Violation, Violations
 from omnigraph_core.schema import EdgeType, NodeType
-from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
-from omnigraph_core.tables.keys import find_keys
+from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,27 +22,31 @@ def check_references(changes: ChangeSet, committed: Committed, violations: Viola
     for edge in changes.schema.edges:
         for column, type_name in ((SRC_COLUMN, edge.from_type), (DST_COLUMN, edge.to_type)):
             node = changes.schema.node(type_name)
-            change = changes.of(edge)
-            if change is not None and change.has_new_rows:
-                _check_new_edges(change, column, node, changes, committed, violations)
-            nodes = changes.of(node)
+            edges, nodes = changes.of(edge), changes.of(node)
+            if edges is not None and edges.has_new_rows:
+                ask = partial(_check_new_edges, edges, column, node, nodes, committed)
+                ask_by_part(changes.parts, violations, ask)
             if nodes is not None and nodes.verb is Verb.REPLACE:
-                _check_kept_edges(edge, column, nodes, changes, committed, violations)
+                kept = partial(_check_kept_edges, edge, column, nodes, edges, committed)
+                ask_by_part(changes.parts, violations, kept)
 
 
 def _check_new_edges(
-    change: TableChange,
+    edges: Change,
     column: str,
     node: NodeType,
-    changes: ChangeSet,
+    nodes: Change | None,
     committed: Committed,
+    part: Part,
     violations: Violations,
 ) -> None:
     import pyarrow.compute as pc
 
-    ends = change.rows.column(column)
-    missing = absent(pc.unique(ends), node, changes, committed)
+    near = None if nodes is None else nodes.part((ID_COLUMN,), part)
+    missing = _absent(edges.distinct(column, part), node, near, part, committed)
     if len(missing):
+        change = edges.part((column,), part)
+        ends = change.rows.column(column)
         rows = pc.indices_nonzero(pc.is_in(ends, value_set=missing).combine_chunks())
         change.report(
             violations,
@@ -51,18 +56,17 @@ def _check_new_edges(
         )
 
 
-def absent(ids: pa.Array, node: NodeType, changes: ChangeSet, committed: Committed) -> pa.Array:
-    """Those of `ids` that no node of this type has once the change is made."""
+def _absent(
+    ids: pa.Array, node: NodeType, change: TableChange | None, part: Part, committed: Committed
+) -> pa.Array:
+    """Those of `ids` that no node of this type has once the change of the nodes is made."""
     import pyarrow.compute as pc
 
-    change = changes.of(node)
     if change is not None and change.has_new_rows:
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=change.ids)))
     if not len(ids) or (change is not None and change.verb is Verb.REPLACE):
         return ids
-    import pyarrow as pa
-
-    there = find_keys(committed.table(node.table_key), pa.chunked_array([ids])).column("id").combine_chunks()
+    there = committed.with_ids(node, ids, part).column("id").combine_chunks()
     if change is not None and change.verb is Verb.DELETE:
         there = there.filter(pc.invert(pc.is_in(there, value_set=change.ids)))
     return ids.filter(pc.invert(pc.is_in(ids, value_set=there)))
@@ -71,21 +75,24 @@ def absent(ids: pa.Array, node: NodeType, changes: ChangeSet, committed: Committ
 def _check_kept_edges(
     edge: EdgeType,
     column: str,
-    nodes: TableChange,
-    changes: ChangeSet,
+    nodes: Change,
+    edges: Change | None,
     committed: Committed,
+    part: Part,
     violations: Violations,
 ) -> None:
     """Edges that stay in their table while the nodes they point to are replaced."""
     import pyarrow.compute as pc
 
-    change = changes.of(edge)
-    if change is not None and change.verb is Verb.REPLACE:
+    if edges is not None and edges.verb is Verb.REPLACE:
         return
+    there = nodes.part((ID_COLUMN,), part).ids
+    replaced = None if edges is None else edges.part((), WHOLE).ids
     for batch in committed.table(edge.table_key).scan(["id", column]):
-        gone = pc.invert(pc.is_in(batch.column(column), value_set=nodes.ids))
-        if change is not None:
-            gone = pc.and_(gone, pc.invert(pc.is_in(batch.column("id"), value_set=change.ids)))
+        ends = batch.column(column)
+        gone = pc.and_(part.holds(ends), pc.invert(pc.is_in(ends, value_set=there)))
+        if replaced is not None:
+            gone = pc.and_(gone, pc.invert(pc.is_in(batch.column("id"), value_set=replaced)))
         orphans = batch.filter(gone)
         ids, ends = orphans.column("id"), orphans.column(column)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import Origin, TableChange, Verb
+from omnigraph_core.change.changeset import Change, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import tuple_texts
+from omnigraph_core.change.parts import Part, ask_by_part, text_hashes
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.schema import EntityType, Key, NodeType, Scalar, Unique
 from omnigraph_core.tables.dataset import Table
@@ -21,46 +23,92 @@ if TYPE_CHECKING:
 # answers; beyond it, one pass over the columns is cheaper.
 _TUPLES_IN_FILTER_MAX = 1_000
 
+# From here on hashes are worth their preparation.
+_TEXTS_TO_HASH = 50_000
 
-def check_unique_inside(
-    entity: EntityType, rows: pa.Table, origin: Origin | None, violations: Violations
-) -> None:
+
+def check_unique_inside(change: Change, parts: tuple[Part, ...], violations: Violations) -> None:
     """Two rows of the change must not share a tuple. Also of the key: one input may not give it twice."""
-    groups: list[Key | Unique] = list(entity.uniques)
-    if isinstance(entity, NodeType) and entity.key is not None:
-        groups.insert(0, entity.key)
-    change = TableChange(entity, Verb.INSERT, rows, origin)
+    groups: list[Key | Unique] = list(change.entity.uniques)
+    if isinstance(change.entity, NodeType) and change.entity.key is not None:
+        groups.insert(0, change.entity.key)
     for group in groups:
-        texts = tuple_texts(rows, group.columns, entity)
-        repeated = repeats(texts)
-        if len(repeated):
-            name = "@key" if isinstance(group, Key) else "@unique"
-            holders = _first_holders(texts, repeated)
-            describe = _repeat_words(change, name, group.columns, texts, holders)
-            change.report(violations, repeated, _only(group.columns), describe)
+
+        def ask(part: Part, violations: Violations, group: Key | Unique = group) -> None:
+            _check_group(change.part(group.columns, part), group, violations)
+
+        ask_by_part(parts, violations, ask)
 
 
-def check_unique_committed(change: TableChange, committed: Committed, conflicts: Violations) -> None:
+def _check_group(change: TableChange, group: Key | Unique, violations: Violations) -> None:
+    texts = tuple_texts(change.rows, group.columns, change.entity)
+    repeated = repeats(texts)
+    if len(repeated):
+        name = "@key" if isinstance(group, Key) else "@unique"
+        holders = _first_holders(texts, repeated)
+        describe = _repeat_words(change, name, group.columns, texts, holders)
+        change.report(violations, repeated, _only(group.columns), describe)
+
+
+def check_unique_committed(
+    change: Change, parts: tuple[Part, ...], committed: Committed, conflicts: Violations
+) -> None:
     """No committed row that survives the change may hold a tuple of a changed row.
 
     Keys are exempt: a committed row with the same key is the same entity.
     """
-    import pyarrow.compute as pc
-
     if change.verb is Verb.REPLACE or not change.has_new_rows:
         return
+    if change.entity.uniques and not committed.table(change.key).count_rows():
+        return
     for group in change.entity.uniques:
-        texts = tuple_texts(change.rows, group.columns, change.entity)
-        wanted = pc.drop_null(pc.unique(texts))
-        if not len(wanted):
-            continue
-        held = _holders(committed.table(change.key), change, group.columns, wanted)
-        if not held.num_rows:
-            continue
-        holder = dict(zip(held.column("text").to_pylist(), held.column("id").to_pylist(), strict=True))
-        rows = pc.indices_nonzero(pc.is_in(texts, value_set=held.column("text").combine_chunks()))
-        describe = _held_words(change, group.columns, texts, holder)
-        change.report(conflicts, rows, _only(group.columns), describe)
+
+        def ask(part: Part, conflicts: Violations, group: Unique = group) -> None:
+            mine = change.part(group.columns, part)
+            _check_held(mine, group, part, committed, partial(_replaced, change, parts), conflicts)
+
+        ask_by_part(parts, conflicts, ask)
+
+
+def _replaced(change: Change, parts: tuple[Part, ...], ids: pa.Array) -> pa.Array:
+    """Which of the ids the change has rows for."""
+    import pyarrow.compute as pc
+
+    found = pc.is_in(ids, value_set=ids[:0])
+    for part in parts if len(ids) else ():
+        found = pc.or_(found, pc.is_in(ids, value_set=change.part(("id",), part).ids))
+    return found
+
+
+def _check_held(
+    change: TableChange,
+    group: Unique,
+    part: Part,
+    committed: Committed,
+    replaced: Callable[[pa.Array], pa.Array],
+    conflicts: Violations,
+) -> None:
+    import pyarrow.compute as pc
+
+    texts = tuple_texts(change.rows, group.columns, change.entity)
+    wanted = pc.drop_null(pc.unique(texts))
+    if not len(wanted):
+        return
+    dealt = committed.dealt(change.entity, group.columns, part, len(wanted))
+    if dealt is None:
+        held = holding(committed.table(change.key), change.entity, group.columns, wanted)
+    else:
+        held = dealt.having(part.number, wanted)
+    # A row that keeps its tuple is most of them; whether the others stay takes all ids.
+    mine = change.rows.column("id").take(pc.index_in(held.column("text"), value_set=texts))
+    held = held.filter(pc.fill_null(pc.not_equal(held.column("id"), mine), True))
+    held = held.filter(pc.invert(replaced(held.column("id").combine_chunks())))
+    if not held.num_rows:
+        return
+    holder = dict(zip(held.column("text").to_pylist(), held.column("id").to_pylist(), strict=True))
+    rows = pc.indices_nonzero(pc.is_in(texts, value_set=held.column("text").combine_chunks()))
+    describe = _held_words(change, group.columns, texts, holder)
+    change.report(conflicts, rows, _only(group.columns), describe)
 
 
 def repeats(texts: pa.Array) -> pa.Array:
@@ -69,12 +117,24 @@ def repeats(texts: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pc.count_distinct(texts, mode="only_valid").as_py() == len(texts) - texts.null_count:
+    if _all_differ(texts):
         return pa.array([], pa.int64())
     codes = pc.dictionary_encode(texts).indices
     valid = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
     _, first = np.unique(codes.drop_null().to_numpy(), return_index=True)
     return pa.array(np.delete(valid, first), pa.int64())
+
+
+def _all_differ(texts: pa.Array) -> bool:
+    """Are there surely no two equal texts? Many are told apart by their hashes, which is faster."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    valid = texts.drop_null()
+    if len(valid) < _TEXTS_TO_HASH:
+        return bool(pc.count_distinct(valid).as_py() == len(valid))
+    hashes = np.sort(text_hashes(valid))
+    return not bool((hashes[1:] == hashes[:-1]).any())
 
 
 def last_of_each(ids: pa.Array, among: pa.Array | None = None) -> pa.Array | None:
@@ -129,14 +189,6 @@ def _lookup(entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> str
 def _is_text(entity: EntityType, name: str) -> bool:
     prop = entity.find_property(name)
     return prop is None or (prop.type.scalar is Scalar.STRING and not prop.type.is_list)
-
-
-def _holders(table: Table, change: TableChange, columns: Sequence[str], wanted: pa.Array) -> pa.Table:
-    """Of the committed rows that hold a wanted tuple, those the change leaves alone."""
-    import pyarrow.compute as pc
-
-    held = holding(table, change.entity, columns, wanted)
-    return held.filter(pc.invert(pc.is_in(held.column("id"), value_set=change.ids)))
 
 
 def _first_holders(texts: pa.Array, repeated: pa.Array) -> dict[str, int]:

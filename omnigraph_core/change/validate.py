@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core.change.cardinality import check_cardinality
-from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
+from omnigraph_core.change.changeset import Change, ChangeSet, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.parts import WHOLE, Part, ask_by_part
 from omnigraph_core.change.references import check_references
 from omnigraph_core.change.uniqueness import check_unique_committed, check_unique_inside
 from omnigraph_core.change.values import check_values
@@ -40,8 +41,8 @@ def check_rows(changes: ChangeSet, violations: Violations) -> None:
     """What can be known from the rows alone, without looking at the graph."""
     for change in changes:
         if change.has_new_rows:
-            check_values(change, violations)
-            check_unique_inside(change.entity, change.rows, change.origin, violations)
+            check_values(change.part((), WHOLE), violations)
+            check_unique_inside(change, changes.parts, violations)
 
 
 def check_against(changes: ChangeSet, committed: Committed, violations: Violations) -> None:
@@ -49,6 +50,11 @@ def check_against(changes: ChangeSet, committed: Committed, violations: Violatio
     violations.raise_if_any()
     conflicts = Violations()
     key_conflict = find_violations(changes, committed, violations, conflicts)
+    raise_found(violations, conflicts, key_conflict)
+
+
+def raise_found(violations: Violations, conflicts: Violations, key_conflict: tuple[str, str] | None) -> None:
+    """Raise if anything was found; what is wrong in itself comes before conflicts."""
     violations.raise_if_any()
     if conflicts.total:
         raise RecordsConflict(conflicts.first, conflicts.total, key_conflict)
@@ -63,27 +69,34 @@ def find_violations(
     """
     key_conflict = None
     for change in changes:
-        key_conflict = _check_new_ids(change, committed, conflicts) or key_conflict
-        check_unique_committed(change, committed, conflicts)
+        key_conflict = _check_new_ids(change, changes.parts, committed, conflicts) or key_conflict
+        check_unique_committed(change, changes.parts, committed, conflicts)
     check_references(changes, committed, violations)
     check_cardinality(changes, committed, violations)
     return key_conflict
 
 
 def _check_new_ids(
-    change: TableChange, committed: Committed, conflicts: Violations
+    change: Change, parts: tuple[Part, ...], committed: Committed, conflicts: Violations
 ) -> tuple[str, str] | None:
-    """An insert must not find its id taken; returns table key and id of the first that does."""
+    """An insert must not find its id taken; returns table key and id of one that does."""
+    if change.verb is not Verb.INSERT or change.fresh or not change.count:
+        return None
+
+    def ask(part: Part, conflicts: Violations) -> str | None:
+        return _first_taken(change.part(("id",), part), part, committed, conflicts)
+
+    taken = [id_ for id_ in ask_by_part(parts, conflicts, ask) if id_ is not None]
+    return (change.key, taken[0]) if taken else None
+
+
+def _first_taken(change: TableChange, part: Part, committed: Committed, conflicts: Violations) -> str | None:
     import pyarrow.compute as pc
 
-    from omnigraph_core.tables.keys import find_keys
-
-    if change.verb is not Verb.INSERT or change.fresh or not change.rows.num_rows:
-        return None
     column = change.rows.column("id")
-    taken = find_keys(committed.table(change.key), column).column("id")
+    taken = committed.with_ids(change.entity, change.ids, part).column("id")
     if not len(taken):
         return None
     rows = pc.indices_nonzero(pc.is_in(column, value_set=taken.combine_chunks()).combine_chunks())
     change.report(conflicts, rows, None, lambda row: f"id '{clipped(column[row].as_py())}' already exists")
-    return change.key, column[rows[0].as_py()].as_py()
+    return str(column[rows[0].as_py()].as_py())

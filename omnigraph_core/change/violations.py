@@ -7,10 +7,10 @@ are kept, which is what a person reads before fixing the program that wrote the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph_core.errors import BadDataError
+from omnigraph_core.records import dataclass
 
 SHOWN_MAX = 20
 
@@ -89,12 +89,21 @@ class Violations:
     def add_worded(self, items: Sequence[_Item], word: Callable[[_Item], Violation]) -> None:
         """Add one violation for each item; only those that will be looked at are worded."""
         kept = items if self.wanted is None else items[: self.wanted]
-        self.extend(word(item) for item in kept)
-        self._total += len(items) - len(kept)
+        self.add_counted([word(item) for item in kept], len(items))
+
+    def add_counted(self, found: Sequence[Violation], total: int) -> None:
+        """Add the first of `total` violations; `found` has all that anybody would keep."""
+        kept = found if self.wanted is None else found[: self.wanted]
+        self.extend(kept)
+        self._total += total - len(kept)
 
     def extend(self, violations: Iterable[Violation]) -> None:
         for violation in violations:
             self.add(violation)
+
+    def of_question(self) -> Violations:
+        """Where the answers to one more question go."""
+        return self
 
     @property
     def total(self) -> int:
@@ -113,3 +122,15 @@ class Violations:
     def raise_if_any(self) -> None:
         if self._total:
             raise InvalidRecords(self.first, self._total)
+
+
+class Answers(Violations):
+    """Keeps the answers to each question apart, for whoever asks the same questions of other parts."""
+
+    def __init__(self, keep: int | None = SHOWN_MAX) -> None:
+        super().__init__(keep)
+        self.questions: list[Violations] = []
+
+    def of_question(self) -> Violations:
+        self.questions.append(Violations(self._keep))
+        return self.questions[-1]

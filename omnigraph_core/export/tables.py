@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +11,7 @@ from omnigraph_core.export.csv import csv_blocks
 from omnigraph_core.export.files import export_paths, whole_files
 from omnigraph_core.export.jsonl import jsonl_blocks
 from omnigraph_core.export.parquet import write_parquet
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.files import Format
 from omnigraph_core.tables.dataset import Table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
@@ -13,6 +12,7 @@ from omnigraph_core.history.recoveries import RECOVERY_ACTOR, Recovery, read_rec
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.log_append import read_log_rows

@@ -7,18 +7,20 @@ favour to later reads: whoever calls this after a write must not let it fail the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.rules import index_specs
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.indexes import (
+    MEMORY_BYTES,
     BuiltIndex,
     IndexKind,
     IndexSpec,
     list_indexes,
+    segment_rows,
     stage_indexes,
     uncovered_fragments,
 )
@@ -50,6 +52,7 @@ def ensure_indexes(
     actor: str | None,
     *,
     unindexed_max: int = UNINDEXED_ROWS_MAX,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> dict[str, list[str]]:
     """Index the tables in which more than `unindexed_max` rows are not; returns what was built.
 
@@ -66,10 +69,18 @@ def ensure_indexes(
             if entry is None or entry.row_count <= unindexed_max or needs_fork(entry, branch):
                 continue
             table = door.tables.open(entry.ref, entry.table_version)
-            work = _outstanding(table, entity, unindexed_max)
+            segments_max = _SEGMENTS_MAX + entry.row_count // segment_rows(memory_bytes)
+            work = _outstanding(table, entity, unindexed_max, segments_max)
             if not work.names:
                 continue
-            staged = stage_indexes(door.storage, table, operation_id, build=work.build, extend=work.extend)
+            staged = stage_indexes(
+                door.storage,
+                table,
+                operation_id,
+                build=work.build,
+                extend=work.extend,
+                memory_bytes=memory_bytes,
+            )
             writes.append(
                 TableWrite(entry.ref, entry.table_version, entry.table_version, entry.row_count, (staged,))
             )
@@ -90,14 +101,14 @@ def ensure_indexes(
     return done
 
 
-def _outstanding(table: Table, entity: EntityType, unindexed_max: int) -> _Work:
+def _outstanding(table: Table, entity: EntityType, unindexed_max: int, segments_max: int) -> _Work:
     built = list_indexes(table)
     work = _Work([], [])
     for spec in index_specs(entity):
         known = built.get(spec.name)
         if _uncovered_rows(table, known) <= unindexed_max or not _can_be_built(table, spec, known):
             continue
-        if known is None or len(known.segments) >= _SEGMENTS_MAX:
+        if known is None or len(known.segments) >= segments_max:
             work.build.append(spec)
         else:
             work.extend.append(spec)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Verb
 from omnigraph_core.change.identity import tuple_texts
 from omnigraph_core.change.uniqueness import holding
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, NodeType
 from omnigraph_core.tables.dataset import Table
 

@@ -27,6 +27,7 @@ class DamagedInput(BadDataError):
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(f"{source}: {problem}", hint="nothing was loaded; get the file again")
         self.source = source
+        self.problem = problem
 
     def details(self) -> dict[str, object]:
         return {"file": self.source}

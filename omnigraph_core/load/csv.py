@@ -10,7 +10,6 @@ names every value that is wrong, has the last word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.coerce import CoercionError
@@ -25,6 +24,7 @@ from omnigraph_core.load.records import TypedRows, no_rows
 from omnigraph_core.load.source import Source
 from omnigraph_core.load.texts import convert_texts, read_text
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.files import end_columns, file_columns
 

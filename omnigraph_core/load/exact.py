@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,6 +18,7 @@ from omnigraph_core.change.coerce import CoercionError, clipped, coerce, column,
 from omnigraph_core.change.violations import Violation
 from omnigraph_core.ids import canonical_scalar, entity_id
 from omnigraph_core.load.records import TypedRows
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType, Scalar, Schema
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 

@@ -14,13 +14,13 @@ null where a key was not to be null, bytes that are not UTF-8, year 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.coerce import CoercionError, blob_bytes, blob_column
 from omnigraph_core.change.identity import key_ids
 from omnigraph_core.load.exact import JsonObject, NotJson, parse_strict
 from omnigraph_core.load.lines import Lines
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType, PropertyType, Scalar
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.times import DAY_MAX, DAY_MIN, MS_MAX, MS_MIN

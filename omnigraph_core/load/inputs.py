@@ -13,7 +13,6 @@ usage: it only lacks `--type`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph_core.change.violations import Violations
@@ -23,10 +22,13 @@ from omnigraph_core.load.csv import read_csv
 from omnigraph_core.load.jsonl import read_jsonl
 from omnigraph_core.load.parquet import ParquetSource, read_parquet
 from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.source import STDIN, Source
+from omnigraph_core.load.remote import is_remote, list_folder, place_of
+from omnigraph_core.load.source import STDIN, Place, Source
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema, UnknownTypeError
 from omnigraph_core.schema.files import Format
+from omnigraph_core.settings import S3Settings
 
 _SUFFIXES = {
     ".jsonl": Format.JSONL,
@@ -65,18 +67,30 @@ class Input:
 
 
 def resolve_inputs(
-    paths: Sequence[str], schema: Schema, format_: Format | None = None, type_name: str | None = None
+    paths: Sequence[str],
+    schema: Schema,
+    format_: Format | None = None,
+    type_name: str | None = None,
+    s3: S3Settings | None = None,
 ) -> list[Input]:
-    """The inputs that the options of a load name, in order; each is there, none is read yet."""
+    """The inputs that the options of a load name, in order; each is there, none is read yet.
+
+    With `s3`, inputs may be objects on S3; names that end in a slash are folders of them.
+    """
     if paths.count(STDIN) > 1:
         raise UsageError("standard input was given twice", hint="it can be read once")
     entity = None if type_name is None else named_type(schema, type_name)
-    files = [file for path in paths for file in _files(path)]
-    return [_resolved(file, schema, format_, entity) for file in files]
+    files = [file for path in paths for file in _files(path, s3)]
+    places = [None if s3 is None else place_of(file, s3) for file in files]
+    return [
+        _resolved(file, place, schema, format_, entity) for file, place in zip(files, places, strict=True)
+    ]
 
 
-def _files(path: str) -> list[str]:
+def _files(path: str, s3: S3Settings | None) -> list[str]:
     """The path, or the files in the directory that it is, by name; what starts with a dot is hidden."""
+    if s3 is not None and is_remote(path):
+        return _objects(path, s3) if path.endswith("/") else [path]
     if path == STDIN or "\0" in path or not Path(path).is_dir():
         return [path]
     found = sorted(each for each in Path(path).iterdir() if not _is_marker(each.name))
@@ -90,12 +104,22 @@ def _files(path: str) -> list[str]:
     return [str(each) for each in found]
 
 
+def _objects(folder: str, s3: S3Settings) -> list[str]:
+    """The objects directly in a folder on S3, by name."""
+    found = [name for name in list_folder(folder, s3) if not _is_marker(name)]
+    if not found:
+        raise UsageError(f"there are no objects in '{folder}'")
+    return [folder + name for name in found]
+
+
 def _is_marker(name: str) -> bool:
     """Hidden files, and what Spark and its like leave beside data: `_SUCCESS`, `._x.crc`."""
     return name.startswith(".") or (name.startswith("_") and _format_of(name) is None)
 
 
-def _resolved(path: str, schema: Schema, format_: Format | None, asked: EntityType | None) -> Input:
+def _resolved(
+    path: str, place: Place | None, schema: Schema, format_: Format | None, asked: EntityType | None
+) -> Input:
     chosen = _chosen_format(path, format_)
     if chosen is Format.JSONL:
         if asked is not None:
@@ -103,11 +127,11 @@ def _resolved(path: str, schema: Schema, format_: Format | None, asked: EntityTy
                 f"--type is for CSV and Parquet, and '{path}' is JSON lines",
                 hint="each record names its type",
             )
-        return Input(Source(path), chosen)
+        return Input(Source(path, place), chosen)
     if chosen is Format.PARQUET:
-        source = _parquet(path)
+        source = _parquet(path, place)
         return Input(source, chosen, asked or _type_of_file(path, schema))
-    return Input(Source(path), chosen, asked or _type_of_file(path, schema))
+    return Input(Source(path, place), chosen, asked or _type_of_file(path, schema))
 
 
 def _chosen_format(path: str, format_: Format | None) -> Format:
@@ -124,14 +148,14 @@ def _chosen_format(path: str, format_: Format | None) -> Format:
     return Format.JSONL
 
 
-def _parquet(path: str) -> ParquetSource:
+def _parquet(path: str, place: Place | None) -> ParquetSource:
     if path == STDIN:
         raise UsageError("Parquet cannot be read from standard input", hint="its index is at the end")
     if _uncompressed(path) != path:
         raise UsageError(
             f"'{path}': Parquet is compressed inside, not as a whole", hint="uncompress the file"
         )
-    source = ParquetSource(path)
+    source = ParquetSource(path, place)
     if source.size is None:
         raise UsageError(f"'{path}' is no regular file, which Parquet has to be")
     return source

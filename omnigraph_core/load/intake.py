@@ -1,4 +1,4 @@
-"""The records of one type: what validation needs of them at hand, the rest in a spool.
+"""The records of one type of a load: checked by themselves, given their ids, handed on to be written.
 
 Rows keep the order in which they were read; a row is known by its position in it.
 """
@@ -6,21 +6,23 @@ Rows keep the order in which they were read; a row is known by its position in i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import Origin, TableChange, Verb
+from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import FreshIds
+from omnigraph_core.change.parts import Part, ask_by_part
 from omnigraph_core.change.uniqueness import check_unique_inside, last_of_each, repeats
 from omnigraph_core.change.values import check_values
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed, match
+from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.load.held import HeldChange, HeldRows
 from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.spool import MemoryBudget, Spool
-from omnigraph_core.schema import EdgeType, EntityType, NodeType
-from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
+from omnigraph_core.records import dataclass
+from omnigraph_core.schema import EntityType
+from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
 
 if TYPE_CHECKING:
@@ -31,13 +33,12 @@ if TYPE_CHECKING:
 class Identified:
     """One reading of the records against one state of the graph.
 
-    `ids` has one for every record; `stays` says which records count (None: all). Where no
-    record is identified by anything, ids are made when the rows are written, and the
-    change has nulls for them.
+    `stays` says which records count (None: all). `ids` has one for every record; None when
+    each has its own or, without one, takes a fresh one when it is written.
     """
 
-    change: TableChange
-    ids: pa.Array | FreshIds
+    change: Change
+    ids: pa.Array | None
     stays: pa.Array | None
     unmatchable: int
 
@@ -46,8 +47,8 @@ class Identified:
         return _same(self.ids, other.ids) and _same(self.stays, other.stays)
 
 
-def _same(one: pa.Array | FreshIds | None, other: pa.Array | FreshIds | None) -> bool:
-    if one is None or other is None or isinstance(one, FreshIds) or isinstance(other, FreshIds):
+def _same(one: pa.Array | None, other: pa.Array | None) -> bool:
+    if one is None or other is None:
         return one is other
     return bool(one.equals(other))
 
@@ -62,64 +63,63 @@ class Intake:
         self._rejecting = rejecting
         self._rejected: set[int] = set()
         self._mode = mode
-        self._spool = Spool(budget)
-        self._keys: list[pa.Table] = []
-        self._origins: list[Origin] = []
+        self._held = HeldRows(entity, budget)
         self._fresh = FreshIds()
-        self._key_names = key_columns(entity)
+        self._ids_given = 0
 
     @property
     def rows(self) -> int:
-        return self._spool.rows
+        return self._held.count
+
+    @property
+    def key_bytes(self) -> int:
+        return self._held.key_bytes
 
     def add(self, piece: TypedRows, violations: Violations) -> None:
         """Take in rows; values are checked at once, the rest when all are in."""
-        origin = Origin.of(piece.source, piece.lines, self.rows if self._rejecting else None)
+        origin = Origin.of(piece.source, piece.lines, self.rows)
         check_values(TableChange(self.entity, VERBS[self._mode], piece.rows, origin), violations)
-        self._keys.append(piece.rows.select(self._key_names))
-        self._origins.append(origin)
+        self._ids_given += piece.rows.num_rows - piece.rows.column(ID_COLUMN).null_count
         if self._rejecting or not violations.total:
-            self._spool.add(piece.rows)
+            self._held.add(piece)
 
-    def check(self, violations: Violations) -> None:
+    def check(self, parts: tuple[Part, ...], violations: Violations) -> None:
         """Rules that the records break among themselves."""
-        keys, origin = self._all_keys(), self._origin()
-        taken = self._taken()
-        if taken is not None:
-            keys, origin = keys.filter(taken), origin.filter(taken)
-        check_unique_inside(self.entity, keys, origin, violations)
-        if self._mode is not LoadMode.MERGE and not is_keyed(self.entity):
-            _check_ids_once(TableChange(self.entity, Verb.INSERT, keys, origin), origin, violations)
+        asks_ids = bool(self._ids_given) and self._mode is not LoadMode.MERGE
+        check_among(self._change(Verb.INSERT), parts, violations, asks_ids=asks_ids)
 
     def identify(self, committed: Committed, violations: Violations) -> Identified:
-        """Give every record its id, in the light of what is committed.
+        """Give every record its id, in the light of what is committed."""
+        verb = VERBS[self._mode]
+        if self._mode is not LoadMode.MERGE or is_keyed(self.entity):
+            return Identified(self._change(verb), None, self._taken(), 0)
+        if not self._ids_given and not self.entity.uniques:
+            change = self._change(Verb.INSERT)
+            return Identified(change, None, self._taken(), self.rows)
+        return self._matched(committed, violations)
+
+    def _change(self, verb: Verb) -> HeldChange:
+        fresh = not self._ids_given and not is_keyed(self.entity)
+        return HeldChange(self.entity, verb, self._held, self._taken(), fresh)
+
+    def _matched(self, committed: Committed, violations: Violations) -> Identified:
+        """Records of a merge, with the ids of the rows they are by their own or by a @unique group.
 
         Of records that give the same id the last one counts; but two that turn out to be one
         entity only by what is committed are a mistake.
         """
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        keys, origin = self._all_keys(), self._origin()
-        ids, unmatchable = keys.column(ID_COLUMN).combine_chunks(), 0
-        fresh = ids.null_count == len(ids) and not is_keyed(self.entity)
-        verb = VERBS[self._mode]
-        if self._mode is LoadMode.MERGE and not is_keyed(self.entity):
-            matched = match(keys, self.entity, lambda: committed.table(self.entity.table_key))
-            fresh = fresh and matched.ids.null_count == len(ids)
-            self._check_met_once(keys, matched.ids, origin, violations)
-            ids, unmatchable = matched.ids, matched.unmatchable
-        stays = self._taken()
-        if not fresh:
-            ids = self._completed(ids)
-            keys = keys.set_column(0, pa.field(ID_COLUMN, pa.utf8(), nullable=False), ids)
-            if self._mode is LoadMode.MERGE and not is_keyed(self.entity):
-                stays = last_of_each(ids, stays)
-        elif self._mode is LoadMode.MERGE:
-            verb = Verb.INSERT
-        if stays is not None:
-            keys, origin = keys.filter(stays), origin.filter(stays)
-        change = TableChange(self.entity, verb, keys, origin, fresh=fresh)
-        return Identified(change, self._fresh if fresh else ids, stays, unmatchable)
+        keys, origin = self._held.keys()
+        matched = match(keys, self.entity, lambda: committed.table(self.entity.table_key))
+        self._check_met_once(keys, matched.ids, origin, violations)
+        fresh = matched.ids.null_count == len(matched.ids)
+        ids = pc.coalesce(matched.ids, self._fresh.slice(0, len(matched.ids)))
+        keys = keys.set_column(0, pa.field(ID_COLUMN, pa.utf8(), nullable=False), ids)
+        stays = last_of_each(ids, self._taken())
+        change = TableChange(self.entity, Verb.INSERT if fresh else Verb.UPSERT, keys, origin, fresh=fresh)
+        return Identified(change if stays is None else change.filter(stays), ids, stays, matched.unmatchable)
 
     def reject(self, positions: Iterable[int]) -> None:
         """Leave rows out from now on."""
@@ -140,20 +140,15 @@ class Intake:
 
     def rejected_rows(self) -> Iterator[tuple[Origin, pa.Table]]:
         """The rows left out, with their origin, as far as they were taken in."""
-        import pyarrow as pa
+        import pyarrow.compute as pc
 
-        origin, start = self._origin(), 0
-        for rows in self._spool.batches(ROWS_PER_FRAGMENT):
-            inside = sorted(each - start for each in self._rejected if start <= each < start + rows.num_rows)
-            chosen = pa.array(inside, pa.int64())
-            if inside:
-                where = Origin(
-                    origin.sources,
-                    origin.source.slice(start, rows.num_rows).take(chosen),
-                    origin.lines.slice(start, rows.num_rows).take(chosen),
-                )
-                yield where, rows.take(chosen)
-            start += rows.num_rows
+        taken = self._taken()
+        if taken is None:
+            return
+        for origin, rows in self._held.placed(ROWS_PER_FRAGMENT):
+            chosen = pc.invert(taken.take(origin.positions))
+            if pc.any(chosen).as_py():
+                yield origin.filter(chosen), rows.filter(chosen)
 
     def _check_met_once(self, keys: pa.Table, ids: pa.Array, origin: Origin, violations: Violations) -> None:
         taken = self._taken()
@@ -175,52 +170,38 @@ class Intake:
     def content(self, identified: Identified) -> Iterator[pa.Table]:
         """The whole rows, with their ids, a fragment's worth at a time."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         start = 0
         field = pa.field(ID_COLUMN, pa.utf8(), nullable=False)
-        for rows in self._spool.batches(ROWS_PER_FRAGMENT):
+        for rows in self._held.batches(ROWS_PER_FRAGMENT):
             count = rows.num_rows
             position = rows.schema.get_field_index(ID_COLUMN)
-            named = rows.set_column(position, field, identified.ids.slice(start, count))
+            ids = rows.column(position) if identified.ids is None else identified.ids.slice(start, count)
+            if ids.null_count:
+                ids = pc.coalesce(ids, self._fresh.slice(start, count))
+            named = rows.set_column(position, field, ids)
             if identified.stays is not None:
                 named = named.filter(identified.stays.slice(start, count))
             start += count
             yield named
 
     def close(self) -> None:
-        self._spool.close()
-
-    def _all_keys(self) -> pa.Table:
-        import pyarrow as pa
-
-        if len(self._keys) > 1:
-            self._keys = [pa.concat_tables(self._keys)]
-        return self._keys[0]
-
-    def _origin(self) -> Origin:
-        if len(self._origins) > 1:
-            self._origins = [Origin.joined(self._origins)]
-        return self._origins[0]
-
-    def _completed(self, ids: pa.Array) -> pa.Array:
-        """Fresh ids for records without any; the same ones whenever it is asked again."""
-        import pyarrow.compute as pc
-
-        if not ids.null_count or is_keyed(self.entity):
-            return ids
-        return pc.coalesce(ids, self._fresh.slice(0, len(ids)))
+        self._held.close()
 
 
-def key_columns(entity: EntityType) -> list[str]:
-    """What the rules about more than one row look at."""
-    names = [ID_COLUMN]
-    if isinstance(entity, EdgeType):
-        names += [SRC_COLUMN, DST_COLUMN]
-    elif isinstance(entity, NodeType) and entity.key is not None:
-        names += entity.key.columns
-    for group in entity.uniques:
-        names += group.columns
-    return list(dict.fromkeys(names))
+def check_among(change: Change, parts: tuple[Part, ...], violations: Violations, *, asks_ids: bool) -> None:
+    """What the rows of one type break among themselves.
+
+    Keyed nodes are not asked for their ids: their key has been, by its own rule.
+    """
+    check_unique_inside(change, parts, violations)
+    if asks_ids and not is_keyed(change.entity):
+
+        def ask(part: Part, violations: Violations) -> None:
+            _check_ids_once(change.part((ID_COLUMN,), part), violations)
+
+        ask_by_part(parts, violations, ask)
 
 
 def _check_met_once(
@@ -248,13 +229,12 @@ def _check_met_once(
     TableChange(entity, Verb.UPSERT, keys, origin).report(violations, rows.filter(later), None, describe)
 
 
-def _check_ids_once(change: TableChange, origin: Origin, violations: Violations) -> None:
-    """Keyed nodes are not asked: their key has been, by its own rule."""
+def _check_ids_once(change: TableChange, violations: Violations) -> None:
     import pyarrow.compute as pc
 
-    ids = change.ids
+    ids, origin = change.rows.column(ID_COLUMN).combine_chunks(), change.origin
     repeated = repeats(ids)
-    if len(repeated):
+    if len(repeated) and origin is not None:
         first = pc.index_in(ids.take(repeated), value_set=ids)
         where = dict(zip(repeated.to_pylist(), first.to_pylist(), strict=True))
 

@@ -7,7 +7,6 @@ while they work) and handed on in the order of the input.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from omnigraph_core.change.violations import Violation, Violations
@@ -18,6 +17,7 @@ from omnigraph_core.load.pieces import by_type, halving, in_order
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.source import Block, Source
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema
 
 # Lines that the fast reader refuses are halved until so few are left that reading them

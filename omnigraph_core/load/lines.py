@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.load.source import Block
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema
 
 if TYPE_CHECKING:

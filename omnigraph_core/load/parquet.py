@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.change.coerce import BLOB_PREFIX, clipped
@@ -22,9 +22,10 @@ from omnigraph_core.load.columns import check_columns
 from omnigraph_core.load.compressed import DamagedInput
 from omnigraph_core.load.pieces import in_order
 from omnigraph_core.load.records import TypedRows, no_rows
-from omnigraph_core.load.source import input_size, open_input
+from omnigraph_core.load.source import LocalFile, Place
 from omnigraph_core.load.widen import Fault, fits, widen
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, NodeType, PropertyType, Scalar
 from omnigraph_core.schema.files import file_columns
 from omnigraph_core.schema.model import ID_COLUMN
@@ -43,9 +44,10 @@ _BUFFER_BYTES = 2**20
 class ParquetSource:
     """A Parquet file. Its digest is made beside the reading, which jumps about in the file."""
 
-    def __init__(self, path: str) -> None:
-        self.path = self.name = path
-        self.size = input_size(path)
+    def __init__(self, path: str, place: Place | None = None) -> None:
+        self.place = LocalFile(path) if place is None else place
+        self.name = path
+        self.size = self.place.size()
         self.bytes_read = 0
         self._sha256 = ""
 
@@ -61,31 +63,65 @@ class ParquetSource:
             digest.result()
 
     def _digest(self) -> None:
-        with open_input(self.path) as file:
+        with self.place.open() as file:
             found = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
             self.bytes_read = file.tell()
         self._sha256 = found.hexdigest()
 
-    def _read(self, entity: EntityType) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    def row_groups(self) -> list[int]:
+        """How many rows each row group has."""
+        with self._opened() as file:
+            return [
+                file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)
+            ]
+
+    def _read(
+        self, entity: EntityType, groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        with self._opened() as file:
+            _check_types(file.schema_arrow, entity, self.name)
+            sizes = [
+                file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)
+            ]
+            chosen = range(len(sizes)) if groups is None else groups
+            first, total = 1 + sum(sizes[: min(chosen, default=0)]), file.metadata.num_rows
+            for batch in file.iter_batches(batch_size=_batch_rows(file), row_groups=list(chosen)):
+                yield first, total, batch
+                first += batch.num_rows
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
         import pyarrow as pa
         from pyarrow import parquet as pq
 
         try:
             with (
-                open_input(self.path),
-                pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file,
+                self.place.open() as opened,
+                pq.ParquetFile(
+                    # Arrow reads a path of its own accord faster than through Python's file.
+                    self.place.path if isinstance(self.place, LocalFile) else opened,
+                    pre_buffer=False,
+                    buffer_size=_BUFFER_BYTES,
+                ) as file,
             ):
-                _check_types(file.schema_arrow, entity, self.name)
-                first, total = 1, file.metadata.num_rows
-                for batch in file.iter_batches(batch_size=_batch_rows(file)):
-                    yield first, total, batch
-                    first += batch.num_rows
+                yield file
         except pa.ArrowException as error:
             raise DamagedInput(self.name, f"not a whole Parquet file ({clipped(str(error))})") from error
         except OSError as error:
             if error.errno is not None:
                 raise StorageError(f"reading {self.name} failed: {error.strerror or error}") from error
             raise DamagedInput(self.name, f"the Parquet data is damaged ({clipped(str(error))})") from error
+
+
+class ParquetPart(ParquetSource):
+    """Some row groups of a file that follow each other; rows keep their numbers in the file."""
+
+    def __init__(self, name: str, place: Place, groups: Sequence[int]) -> None:
+        super().__init__(name, place)
+        self._groups = groups
+
+    def batches(self, entity: EntityType) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        return self._read(entity, self._groups)
 
 
 def _batch_rows(file: pq.ParquetFile) -> int:
@@ -131,6 +167,22 @@ def read_parquet(
             yield TypedRows(entity, converted.rows, source.name, converted.lines)
     if not found:
         yield no_rows(entity, source.name)
+
+
+def read_batches(
+    batches: Iterable[pa.RecordBatch], entity: EntityType, source: str, violations: Violations
+) -> Iterator[TypedRows]:
+    """The same for batches that somebody else reads; rows are numbered from 1."""
+    first = 1
+    for batch in batches:
+        if first == 1:
+            _check_types(batch.schema, entity, source)
+        converted = _convert(batch, entity, first)
+        _report(converted, entity, source, violations)
+        first += batch.num_rows
+        yield TypedRows(entity, converted.rows, source, converted.lines)
+    if first == 1:
+        yield no_rows(entity, source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.load.lines import Lines
 from omnigraph_core.load.source import LINE_BYTES_MAX, Block
+from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

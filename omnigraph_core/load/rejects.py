@@ -11,7 +11,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from omnigraph_core.change.changeset import Origin
 from omnigraph_core.change.coerce import BLOB_PREFIX
 from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.errors import LimitError, StorageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType
 from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
 

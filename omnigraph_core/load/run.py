@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange
+from omnigraph_core.change.changeset import Change, ChangeSet
 from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.plan import Intent, plan_changes
+from omnigraph_core.change.parts import Part
+from omnigraph_core.change.plan import Intent, Staging, plan_changes
 from omnigraph_core.change.validate import check_against, find_violations
 from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.inputs import Input, read_inputs
 from omnigraph_core.load.intake import Identified, Intake
+from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.rejects import Rejects, RejectsFile, record_lines
-from omnigraph_core.load.spool import MemoryBudget
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.tables.staged import StagedWrite
+from omnigraph_core.write.branches import branch_for_write
 from omnigraph_core.write.door import Door, Published
-from omnigraph_core.write.plan import WritePlan
+from omnigraph_core.write.plan import WritePlan, WriterKind
 from omnigraph_core.write.writable import WritableTable
-
-# Of the memory a load may use, what its waiting rows get; the rest is for keys, blocks in
-# flight and what Arrow and Lance need while they work.
-_SPOOL_SHARE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,15 @@ class Load:
         memory_limit_bytes: int,
         progress: Progress = silent,
         rejecting: Rejecting | None = None,
+        tables_at_once: int = 1,
     ) -> None:
         self._door = door
         self._schema = schema
         self._mode = mode
         self._intent = replace(intent, strict=mode is LoadMode.OVERWRITE)
         self._progress = progress
-        self._budget = MemoryBudget(memory_limit_bytes // _SPOOL_SHARE)
+        self._budget = MemoryBudget(memory_limit_bytes)
+        self._tables_at_once = self._budget.tables_at_once(tables_at_once)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
         self._rejecting = rejecting
@@ -94,21 +97,28 @@ class Load:
     def read(self, given: Sequence[Input]) -> None:
         """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
         violations = self._collector()
-        for piece in read_inputs(given, self._schema, violations, self._progress):
+        self._take(read_inputs(given, self._schema, violations, self._progress), violations)
+        self._examine(violations)
+        inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
+        self._intent = replace(self._intent, inputs=inputs)
+
+    def _take(self, pieces: Iterable[TypedRows], violations: Violations) -> None:
+        for piece in pieces:
             intake = self._intakes.get(piece.entity.table_key)
             if intake is None:
                 rejecting = self._rejecting is not None
                 intake = Intake(piece.entity, self._mode, self._budget, rejecting=rejecting)
                 self._intakes[piece.entity.table_key] = intake
             intake.add(piece, violations)
+
+    def _examine(self, violations: Violations) -> None:
+        """Ask the records what they break among themselves, after `violations` of each by itself."""
         violations = self._settled(violations, self._bad)
         self._step("check")
         for _, intake in sorted(self._intakes.items()):
-            intake.check(violations)
+            intake.check(self._parts, violations)
         self._settled(violations, self._bad)
         self._bad_rows = {key: intake.rejected for key, intake in self._intakes.items()}
-        inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
-        self._intent = replace(self._intent, inputs=inputs)
 
     def check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
         """Check the records against one state of the graph; raises if they do not fit it.
@@ -128,15 +138,24 @@ class Load:
                 for key, intake in self._intakes.items()
                 if not intake.is_all_rejected
             }
-            changes = ChangeSet(self._schema, {key: each.change for key, each in identified.items()})
-            if self._rejecting is None:
-                check_against(changes, committed, violations)
-            else:
-                find_violations(changes, committed, violations, violations)
+            tables = {key: each.change for key, each in identified.items()}
+            changes = ChangeSet(self._schema, tables, self._parts)
+            self._ask(changes, committed, violations)
             self._identified = identified
             if not violations.total:
                 return changes, committed
             self._settled(violations, self._rejects)
+
+    def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+        if self._rejecting is None:
+            check_against(changes, committed, violations)
+        else:
+            find_violations(changes, committed, violations, violations)
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        """In how many parts the rules look at the records, so that memory suffices."""
+        return self._budget.parts(sum(intake.key_bytes for intake in self._intakes.values()))
 
     def _collector(self) -> Violations:
         return Violations() if self._rejecting is None else Violations(keep=None)
@@ -178,13 +197,27 @@ class Load:
             return None
         self._step("write")
 
-        def stage(writable: WritableTable, change: TableChange, operation_id: str) -> StagedWrite:
-            key = change.key
-            return stager.stage(writable, self._intakes[key], self._identified[key], operation_id)
+        def stage(writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
+            intake, identified = self._intakes[change.key], self._identified[change.key]
+            return stager.stage(writable, intake, identified, changes.parts, operation_id)
 
-        plan = plan_changes(self._door, changes, committed, self._intent, stage)
+        staging = Staging(stage, self._tables_at_once, stager.stop)
+        plan = plan_changes(self._door, changes, committed, self._intent, staging)
         self._step("publish")
         return replace(plan, spared=stager.files, on_recorded=stager.hand_over)
+
+    def finish(self, branch: str, start: GraphCommit | None, *, dry_run: bool) -> Loaded:
+        """Publish what was read, or only check it; `start` is where a branch to be made begins."""
+        if start is None and not dry_run:
+            return self.publish(branch)
+        self.check(self._door.manifest.snapshot(branch) if start is None else self._snapshot_at(start))
+        if dry_run or start is None or self.outcome().is_empty:
+            return self.outcome()
+        with branch_for_write(self._door, branch, start, WriterKind.LOAD.value, self._intent.actor):
+            return replace(self.publish(branch), branch_created=True)
+
+    def _snapshot_at(self, commit: GraphCommit) -> Snapshot:
+        return self._door.manifest.snapshot_at_version(commit.manifest_version, commit.branch)
 
     def _index(self, branch: str, published: Published) -> tuple[str, ...]:
         """The load is durable; indexes that cannot be built now are built by a later load or optimize."""
@@ -193,7 +226,8 @@ class Load:
         self._step("index")
         try:
             loaded = [intake.entity for intake in self._intakes.values()]
-            ensure_indexes(self._door, branch, loaded, self._intent.actor)
+            actor, memory = self._intent.actor, self._budget.index_bytes
+            ensure_indexes(self._door, branch, loaded, actor, memory_bytes=memory)
         except OmnigraphError as error:
             return (f"the load is done, but its indexes are not: {error}",)
         return ()
@@ -201,7 +235,7 @@ class Load:
     def outcome(self, commit_id: str | None = None, warnings: tuple[str, ...] = ()) -> Loaded:
         """What was loaded, or would be, as of the last check."""
         found = sorted(self._identified.items())
-        counts = {key: identified.change.rows.num_rows for key, identified in found}
+        counts = {key: identified.change.count for key, identified in found}
         unmatchable = sum(identified.unmatchable for _, identified in found)
         return Loaded(self._mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
 
@@ -226,7 +260,5 @@ class Load:
 
     def _step(self, phase: str) -> None:
         """What one phase needed in passing is given back before the next begins."""
-        import pyarrow as pa
-
-        pa.default_memory_pool().release_unused()
+        self._budget.give_back()
         self._progress(ProgressEvent(phase, 0))

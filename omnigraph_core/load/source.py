@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.errors import LimitError, UsageError
 from omnigraph_core.load.compressed import Measured, Tally, content
+from omnigraph_core.records import dataclass
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
@@ -36,6 +36,7 @@ _OTHER_MARKS = {
     b"\xfe\xff": "UTF-16",
 }
 _LOOKED_AT_BYTES = 4096
+_BUFFER_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,33 @@ class LineTooLong(LimitError):
         )
         self.source = source
         self.line = line
+        self.limit = limit
 
     def details(self) -> dict[str, object]:
         return {"file": self.source, "line": self.line}
+
+
+class Place(Protocol):
+    """Where an input is."""
+
+    def size(self) -> int | None:
+        """Its length; None for a pipe. Raises UsageError for what is no input."""
+
+    def open(self) -> BinaryIO:
+        """Its bytes from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A path of this machine; `-` is standard input."""
+
+    path: str
+
+    def size(self) -> int | None:
+        return input_size(self.path)
+
+    def open(self) -> BinaryIO:
+        return open_input(self.path)
 
 
 class Source:
@@ -69,11 +94,16 @@ class Source:
     """
 
     def __init__(
-        self, path: str, *, block_bytes: int = BLOCK_BYTES, line_bytes_max: int = LINE_BYTES_MAX
+        self,
+        path: str,
+        place: Place | None = None,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        line_bytes_max: int = LINE_BYTES_MAX,
     ) -> None:
-        self.path = path
+        self.place = LocalFile(path) if place is None else place
         self.name = STDIN_NAME if path == STDIN else path
-        self.size = None if path == STDIN else input_size(path)
+        self.size = None if path == STDIN else self.place.size()
         self._tally = Tally()
         self._block_bytes = min(block_bytes, line_bytes_max)
         self._line_bytes_max = line_bytes_max
@@ -89,7 +119,7 @@ class Source:
     def blocks(self, on_bytes: Callable[[int], None] | None = None) -> Iterator[Block]:
         """The lines of the input. `on_bytes` is told how many of its bytes each block took."""
         line, told = 1, 0
-        with open_input(self.path) as opened:
+        with self.place.open() as opened:
             file = content(Measured(opened, self.name, self._tally), self.name)
             while text := self._read_block(file, line):
                 if on_bytes is not None and self.bytes_read > told:
@@ -103,9 +133,9 @@ class Source:
             if on_bytes is not None and self.bytes_read > told:
                 on_bytes(self.bytes_read - told)
 
-    def _read_block(self, file: io.BufferedReader, line: int) -> bytes:
+    def _read_block(self, file: io.BufferedReader, line: int, bytes_max: int | None = None) -> bytes:
         """The next bytes up to the end of a line, or of the input; `line` is their first."""
-        text = file.read(self._block_bytes)
+        text = file.read(self._block_bytes if bytes_max is None else min(self._block_bytes, bytes_max))
         if not text or text.endswith(b"\n"):
             return text
         begun = len(text) - (text.rfind(b"\n") + 1)
@@ -127,6 +157,53 @@ class Source:
 
     def _refuse(self, line: int, message: str) -> None:
         raise InvalidRecords((Violation(message, self.name, line),), 1)
+
+
+class _Uncounted(Tally):
+    """Of a part of a file no digest is made."""
+
+    def add(self, data: bytes | memoryview) -> None:
+        self.bytes_read += len(data)
+
+
+class SourcePart(Source):
+    """The lines of a plain file that begin in one stretch of its bytes, counted from 1.
+
+    Whoever puts the parts together adds the lines of the parts before.
+    """
+
+    def __init__(self, name: str, place: Place, start: int, end: int) -> None:
+        super().__init__(name, place)
+        self.size = end - start
+        self.lines = 0
+        """How many there are, once they have been read."""
+        self._start, self._end = start, end
+
+    def blocks(self, on_bytes: Callable[[int], None] | None = None) -> Iterator[Block]:
+        with self.place.open() as opened:
+            position = self._first_line_start(opened)
+            measured: io.RawIOBase = Measured(opened, self.name, _Uncounted())
+            file: io.BufferedReader = io.BufferedReader(measured, _BUFFER_BYTES)
+            while position < self._end and (
+                text := self._read_block(file, self.lines + 1, self._end - position)
+            ):
+                position += len(text)
+                if on_bytes is not None:
+                    on_bytes(len(text))
+                first, self.lines = self.lines + 1, self.lines + _count_lines(text)
+                if position == len(text):
+                    self._refuse_other_encodings(text)
+                    text = text.removeprefix(_UTF8_MARK)
+                yield Block(first, text if text.endswith(b"\n") else text + b"\n")
+
+    def _first_line_start(self, file: BinaryIO) -> int:
+        """A line that begins before the stretch belongs to whoever reads what is before."""
+        if not self._start:
+            return 0
+        file.seek(self._start - 1)
+        while (skipped := file.readline(_BUFFER_BYTES)) and not skipped.endswith(b"\n"):
+            pass
+        return file.tell()
 
 
 def _count_lines(text: bytes) -> int:

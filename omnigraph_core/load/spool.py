@@ -5,22 +5,14 @@ The file has no name, so nothing of it survives the process, however that ends.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from omnigraph_core.errors import StorageError
+from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.spill import disk_failures, nameless_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class MemoryBudget:
-    """How many bytes of rows all spools of a load may keep in memory together."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.left = bytes_max
 
 
 class Spool:
@@ -31,26 +23,27 @@ class Spool:
         self._waiting: list[pa.Table] = []
         self._file: IO[bytes] | None = None
         self._writer: Any = None
+        self._schema: Any = None
         self.rows = 0
 
     def add(self, rows: pa.Table) -> None:
         self.rows += rows.num_rows
-        if self._file is None and rows.nbytes <= self._budget.left:
-            self._budget.left -= rows.nbytes
+        if self._file is None and rows.nbytes <= self._budget.rows_left:
+            self._budget.rows_left -= rows.nbytes
             self._waiting.append(rows)
             return
-        with _disk_failures():
+        with disk_failures():
             if self._file is None:
                 self._begin_file(rows.schema)
             self._writer.write_table(rows)
 
-    def batches(self, batch_rows: int) -> Iterator[pa.Table]:
-        """All rows, `batch_rows` at a time (fewer at the end); may be asked for again."""
+    def batches(self, batch_rows: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """All rows (or columns of them), `batch_rows` at a time, fewer at the end; may be asked for again."""
         import pyarrow as pa
 
         held: list[pa.Table] = []
         count = 0
-        for piece in self._pieces():
+        for piece in self._pieces(columns):
             while count + piece.num_rows >= batch_rows:
                 taken = batch_rows - count
                 held.append(piece.slice(0, taken))
@@ -63,31 +56,38 @@ class Spool:
         if held:
             yield pa.concat_tables(held)
 
-    def _pieces(self) -> Iterator[pa.Table]:
+    def _pieces(self, columns: list[str] | None) -> Iterator[pa.Table]:
         import pyarrow as pa
 
         if self._file is None:
-            yield from self._waiting
+            yield from self._waiting if columns is None else (rows.select(columns) for rows in self._waiting)
             return
         if self._writer is not None:
-            with _disk_failures():
+            with disk_failures():
                 self._writer.close()
             self._writer = None
-        with _disk_failures():
+        with disk_failures():
             self._file.seek(0)
-            for batch in pa.ipc.open_stream(self._file):
-                yield pa.Table.from_batches([batch])
+            wanted = (
+                None if columns is None else sorted(self._schema.get_field_index(name) for name in columns)
+            )
+            options = pa.ipc.IpcReadOptions(included_fields=wanted)
+            for batch in pa.ipc.open_stream(self._file, options=options):
+                rows = pa.Table.from_batches([batch])
+                yield rows if columns is None else rows.select(columns)
 
     def _begin_file(self, schema: pa.Schema) -> None:
         """What was waiting in memory goes first."""
         import pyarrow as pa
 
-        self._file = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115
+        self._file = nameless_file()
         options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._schema = schema
+        self._budget.is_short = True
         self._writer = pa.ipc.new_stream(self._file, schema, options=options)
         for rows in self._waiting:
             self._writer.write_table(rows)
-            self._budget.left += rows.nbytes
+            self._budget.rows_left += rows.nbytes
         self._waiting = []
 
     def close(self) -> None:
@@ -95,15 +95,3 @@ class Spool:
         self._waiting = []
         if self._file is not None:
             self._file.close()
-
-
-@contextmanager
-def _disk_failures() -> Iterator[None]:
-    """The temporary directory may be full, or not be there."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"rows of this load cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}",
-            hint="set TMPDIR to a directory with room for the input, or raise OMNIGRAPH_MEMORY_LIMIT",
-        ) from error

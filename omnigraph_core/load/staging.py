@@ -6,18 +6,24 @@ should the process die, whoever writes next deletes them by path.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
-from omnigraph_core.change.changeset import Verb
+from omnigraph_core.change.changeset import Change, Verb
+from omnigraph_core.change.dealt import DealtTable
+from omnigraph_core.change.parts import Part
+from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.intake import Identified, Intake
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
+from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.keys import find_keys
 from omnigraph_core.tables.replace import replacing_first
@@ -51,6 +57,8 @@ class Stager:
         self._is_recorded = False
         self._written: dict[str, _Written] = {}
         self._rows = 0
+        self._lock = threading.Lock()
+        self._is_stopped = False
 
     @contextmanager
     def recorded(self, read_base: Callable[[], Snapshot], rows: int) -> Iterator[None]:
@@ -80,13 +88,18 @@ class Stager:
         return frozenset(file.path for each in self._written.values() for file in each.sink.files)
 
     def stage(
-        self, writable: WritableTable, intake: Intake, identified: Identified, operation_id: str
+        self,
+        writable: WritableTable,
+        intake: Intake,
+        identified: Identified,
+        parts: tuple[Part, ...],
+        operation_id: str,
     ) -> StagedWrite:
         """The rows of one table as a write on this version of it; written only if they are not yet."""
         table, change = writable.table, identified.change
         existing = None
         if change.verb is Verb.UPSERT:
-            existing = find_keys(table, change.rows.column("id"))
+            existing = _replaced(table, change, parts)
         done = self._written.get(change.key)
         if done is None or not _still_holds(done, identified, existing):
             if done is not None:
@@ -105,14 +118,23 @@ class Stager:
         done = _Written(identified, sink, existing)
         self._written[identified.change.key] = done
         for rows in intake.content(identified):
+            if self._is_stopped:
+                raise InternalError("another table of this load could not be written")
             _write_rows(sink, rows, existing)
-            self._rows += rows.num_rows
-            self._progress(ProgressEvent("write", self._rows, None, "rows"))
+            with self._lock:
+                self._rows += rows.num_rows
+                self._progress(ProgressEvent("write", self._rows, None, "rows"))
             faults.hit("load.fragment_written")
         return done
 
+    def stop(self) -> None:
+        """Write no more: tables that are being written are given up at the next fragment."""
+        self._is_stopped = True
+
     def _on_written(self, files: Sequence[StagedFile]) -> None:
-        if self._is_recorded:
+        if not self._is_recorded:
+            return
+        with self._lock:
             paths = (*self._record.paths, *(file.path for file in files))
             self._record = replace(self._record, paths=paths)
             amend(self._storage, self._record)
@@ -128,6 +150,17 @@ class Stager:
         for done in self._written.values():
             done.sink.discard()
         self._written = {}
+
+
+def _replaced(table: Table, change: Change, parts: tuple[Part, ...]) -> pa.Table:
+    """Id, row id and address of the rows that give way to rows of an upsert."""
+    import pyarrow as pa
+
+    if len(parts) == 1 or not table.count_rows():
+        return find_keys(table, pa.chunked_array([change.part(("id",), parts[0]).ids]))
+    dealt = DealtTable(table, change.entity, ("id",), len(parts))
+    found = [dealt.having(part.number, change.part(("id",), part).ids) for part in parts]
+    return pa.concat_tables(found).select(["id", "_rowid", "_rowaddr"])
 
 
 def _write_rows(sink: RowSink, rows: pa.Table, existing: pa.Table | None) -> None:

@@ -25,10 +25,10 @@ Any of them may be dictionary-encoded. A column of type null is null everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.change.coerce import blob_column, clipped
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar
 from omnigraph_core.times import DAY_MAX, DAY_MIN, DAY_MS, MS_MAX, MS_MIN
 

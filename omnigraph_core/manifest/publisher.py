@@ -7,16 +7,17 @@ touch a common key and one of them loses, even when their tables are disjoint.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError, InternalError, OmnigraphError, StorageError
 from omnigraph_core.manifest import rows as manifest_rows
-from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.reader import BranchReplaced, Manifest
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import migrate
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.commit import Guard, commit_exact
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.dataset import Table
@@ -112,10 +113,6 @@ class HeadChanged(ConflictError):
 
     def details(self) -> Mapping[str, object]:
         return {"branch": self.branch, "expected_head": self.expected, "actual_head": self.actual}
-
-
-class BranchReplaced(ConflictError):
-    """The branch was deleted and another one of the same name created."""
 
 
 class RowLevelCasContention(ConflictError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core import layout
-from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.errors import ConflictError, NotFoundError, StorageError
 from omnigraph_core.manifest.rows import VersionMetadata, version_object_id
 from omnigraph_core.manifest.snapshot import EMPTY_STATE, STATE_COLUMNS, ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import refuse_future_stamp
@@ -28,6 +28,10 @@ class BranchNotFound(NotFoundError):
         return {"branch": self.branch}
 
 
+class BranchReplaced(ConflictError):
+    """The branch was deleted and another one of the same name created."""
+
+
 def manifest_ref(branch: str) -> TableRef:
     """`__manifest` on a graph branch; the graph's main is Lance's main."""
     return control_table(layout.MANIFEST, None if branch == layout.MAIN_BRANCH else branch)
@@ -43,6 +47,11 @@ class Manifest:
     def branches(self) -> dict[str, Fork]:
         """All graph branches but main, by name."""
         return list_forks(self.tables, manifest_ref(layout.MAIN_BRANCH))
+
+    def branch_names(self) -> list[str]:
+        """All branches, main among them, sorted; internal ones hidden."""
+        names = [name for name in self.branches() if name != layout.SCHEMA_LOCK_BRANCH]
+        return sorted([layout.MAIN_BRANCH, *names])
 
     def branch_identity(self, branch: str) -> str | None:
         """What tells this branch from another that used its name before; None for main."""
@@ -94,17 +103,6 @@ class Manifest:
         identity = self.branch_identity(branch)
         return _full_state(self.open(branch, version)).snapshot(branch, identity)
 
-    def entity_at(
-        self, table_key: str, entity_id: str, version: int, branch: str = layout.MAIN_BRANCH
-    ) -> dict[str, object] | None:
-        """One entity at a manifest version, without building the whole snapshot."""
-        self.branch_identity(branch)
-        rows = self.open(branch, version).read(STATE_COLUMNS, f"table_key = {quote_text(table_key)}")
-        state = EMPTY_STATE.advanced(version, frozenset(), rows)
-        entry = state.snapshot(branch, None).entry(table_key)
-        found = self.tables.open(entry.ref, entry.table_version).read(where=f"id = {quote_text(entity_id)}")
-        return found.to_pylist()[0] if found.num_rows else None
-
     def version_metadata(self, branch: str, table_key: str, version: int) -> VersionMetadata | None:
         """What the row of exactly this table version says, also when newer ones exist."""
         object_id = quote_text(version_object_id(table_key, version))
@@ -128,6 +126,13 @@ class Manifest:
         state = known.advanced(table.version, fragment_ids, rows)
         self._states[(branch, identity)] = state
         return state
+
+
+def check_branch(manifest: Manifest, base: Snapshot) -> None:
+    """The branch must still be the one the snapshot is of. Its files go when it is deleted, so this
+    is why reading them fails; and a new branch of its name may have files of the same names."""
+    if manifest.branch_identity(base.branch) != base.branch_identity:
+        raise BranchReplaced(f"branch '{base.branch}' was deleted and created again meanwhile")
 
 
 def _full_state(table: Table) -> ManifestState:

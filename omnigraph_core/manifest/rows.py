@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import StorageError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from omnigraph_core.manifest.rows import (
     GraphHead,
     VersionMetadata,
 )
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -169,14 +169,17 @@ def _reduce(rows: pa.Table) -> ManifestState:
 
 
 def _newest_per_key(rows: pa.Table) -> list[dict[str, Any]]:
-    """The row with the highest table_version of each table_key."""
-    import numpy as np
+    """The row with the highest table_version of each table_key.
+
+    In Arrow from end to end: giving it a NumPy array makes it load all of `numpy.ma`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
     if rows.num_rows == 0:
         return []
-    keys = rows.column("table_key").combine_chunks().dictionary_encode().indices.to_numpy()
-    versions = rows.column("table_version").to_numpy()
-    order = np.lexsort((versions, keys))
-    is_last = np.append(np.diff(keys[order]) != 0, True)
-    newest: list[dict[str, Any]] = rows.take(order[is_last]).to_pylist()
+    order = pc.sort_indices(rows, sort_keys=[("table_key", "ascending"), ("table_version", "ascending")])
+    keys = rows.column("table_key").combine_chunks().take(order)
+    is_last = pa.concat_arrays([pc.not_equal(keys[:-1], keys[1:]), pa.array([True])])
+    newest: list[dict[str, Any]] = rows.take(order.filter(is_last)).to_pylist()
     return newest

@@ -7,11 +7,11 @@ source again. Variables are plain names without `$`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
 from omnigraph_core.query.syntax import AggregateFunction, Operator, Parameter, TextFunction
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, NodeType, PropertyType, Scalar
 
 # What a value is in Python. Date-times are aware and in whole milliseconds of UTC; a

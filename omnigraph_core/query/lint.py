@@ -7,7 +7,6 @@ rules about which well typed mutations may run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
@@ -16,6 +15,7 @@ from omnigraph_core.query.checked import CheckedMutation, CheckedQuery, UpdateNo
 from omnigraph_core.query.operation import Operation, describe_operation
 from omnigraph_core.query.parser import parse_queries
 from omnigraph_core.query.syntax import Query
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import NodeType, Schema, SourceError, SourceText
 
 UNPARSED = "Q000"

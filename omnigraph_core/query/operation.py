@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from omnigraph_core.query.checked import (
@@ -18,6 +17,7 @@ from omnigraph_core.query.checked import (
     Statement,
     all_clauses,
 )
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType, EntityType, NodeType, PropertyType, Scalar, Schema
 
 _KINDS = {

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +19,7 @@ from omnigraph_core.query.errors import ParameterError
 from omnigraph_core.query.numeric import INTEGER_RANGES, double, single
 from omnigraph_core.query.syntax import Parameter
 from omnigraph_core.query.temporal import parse_date, parse_date_time
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar
 
 # U64 parameters are limited to the signed range, like every integer of the language.

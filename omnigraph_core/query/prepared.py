@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph_core.query.check import check_query
@@ -11,6 +10,7 @@ from omnigraph_core.query.checked import CheckedQuery
 from omnigraph_core.query.choice import choose_query
 from omnigraph_core.query.params import BoundParams, bind_params, read_param_texts
 from omnigraph_core.query.parser import parse_queries
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 
 

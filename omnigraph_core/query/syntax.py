@@ -6,10 +6,10 @@ the very characters it objects to and never parses text again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType
 from omnigraph_core.schema.lexer import Token
 from omnigraph_core.schema.source import SourceText, Span

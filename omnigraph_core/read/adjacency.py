@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.read.arrays import pair_keys, ranges
+from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
     from omnigraph_core.read.arrays import IntArray

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Scalar, Schema
 from omnigraph_core.tables.blobs import BlobFile, open_blob
 from omnigraph_core.tables.dataset import Tables

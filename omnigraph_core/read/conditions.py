@@ -7,7 +7,7 @@ variable as SQL; what compares several variables waits until they are bound.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeGuard
 
@@ -37,6 +37,7 @@ from omnigraph_core.query.predicate import (
 from omnigraph_core.query.syntax import Operator
 from omnigraph_core.query.values import evaluate
 from omnigraph_core.read.compare import holds
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import NodeType
 
 _RANGES = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)

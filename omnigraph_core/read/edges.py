@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from omnigraph_core.query.checked import Direction
@@ -13,6 +12,7 @@ from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.selection import EdgeSelection
 from omnigraph_core.read.statistics import Statistics
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.keys import in_filter
 

@@ -13,10 +13,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from omnigraph_core.errors import RefusedError, StorageError, UsageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import EmbedSettings
 
 _OPENAI_URL = "https://api.openai.com/v1"

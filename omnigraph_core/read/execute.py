@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -28,6 +27,7 @@ from omnigraph_core.read.project import Projector
 from omnigraph_core.read.result import Answer, QueryResult, Target, answer_of
 from omnigraph_core.read.session import Session
 from omnigraph_core.read.stream import LATE_ROWS_MAX, StreamedRead, streamed_scan
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables

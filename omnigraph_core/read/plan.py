@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from omnigraph_core.query.checked import (
     Comparison,
@@ -17,6 +16,7 @@ from omnigraph_core.query.checked import (
     TextSearch,
 )
 from omnigraph_core.read.selection import EdgeSelection
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, NodeType
 
 

@@ -7,7 +7,6 @@ ranked: those without the words, or without a vector.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import BadDataError, RefusedError
@@ -16,6 +15,7 @@ from omnigraph_core.query.values import evaluate
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.order import id_ranks
 from omnigraph_core.read.text import text_scores
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.search import has_vector_index, nearest_ids
 
 if TYPE_CHECKING:

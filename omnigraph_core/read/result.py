@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import UsageError
 from omnigraph_core.read.statistics import StepStatistics
+from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

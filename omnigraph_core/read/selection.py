@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from omnigraph_core.query.checked import Direction
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EdgeType
 from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.cache import CacheKey, ReadCache
 from omnigraph_core.read.conditions import Run
-from omnigraph_core.read.embedding import Embedder, embedder_of
 from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.statistics import Statistics
 from omnigraph_core.read.topology import Topology
@@ -16,6 +17,9 @@ from omnigraph_core.tables.dataset import Table, Tables
 
 # What an open table is expected to take.
 _TABLE_BYTES = 1 << 16
+
+if TYPE_CHECKING:
+    from omnigraph_core.read.embedding import Embedder
 
 
 class Session:
@@ -59,7 +63,9 @@ class Session:
         return self._entities[key]
 
     def embedder(self) -> Embedder:
-        """Made only when a text is to become a vector."""
+        """Made only when a text is to become a vector, and an HTTP client imported only then."""
+        from omnigraph_core.read.embedding import embedder_of
+
         return embedder_of(self._settings.embed)
 
     def row_count(self, table_key: str) -> int:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.read.arrays import whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.order import is_ascending, sort_keys, unique_text_ranks
 from omnigraph_core.read.spill import SpilledRows, give_back_memory
+from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

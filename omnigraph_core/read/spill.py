@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from omnigraph_core.errors import StorageError
+from omnigraph_core.spill import disk_failures, nameless_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,20 +26,20 @@ class SpilledRows:
         import pyarrow as pa
 
         self.rows = 0
-        with _disk_failures():
-            self._file = tempfile.TemporaryFile(prefix="omnigraph-query-")  # noqa: SIM115
+        with disk_failures():
+            self._file = nameless_file()
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer: Any = pa.ipc.new_stream(self._file, schema, options=options)
 
     def add(self, rows: pa.Table, batch_rows: int | None = None) -> None:
         self.rows += rows.num_rows
-        with _disk_failures():
+        with disk_failures():
             self._writer.write_table(rows, max_chunksize=batch_rows)
 
     def tables(self) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        with _disk_failures():
+        with disk_failures():
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
@@ -71,15 +69,3 @@ class _FromStart(io.RawIOBase):
         found = os.preadv(self._file.fileno(), [buffer], self._place)
         self._place += found
         return found
-
-
-@contextmanager
-def _disk_failures() -> Iterator[None]:
-    """The temporary directory may be full, or not be there."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"rows of this query cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}",
-            hint="set TMPDIR to a directory with room, or raise OMNIGRAPH_MEMORY_LIMIT",
-        ) from error

@@ -21,14 +21,12 @@ from omnigraph_core.query.checked import (
 )
 from omnigraph_core.query.syntax import AggregateFunction
 from omnigraph_core.query.values import evaluate
-from omnigraph_core.read.groups import Grouping
 from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.plan import MatchPlan, ScanNodes
 from omnigraph_core.read.result import Answer, answer_of
 from omnigraph_core.read.rows import Rows
 from omnigraph_core.read.selectivity import index_pays
 from omnigraph_core.read.sorting import Sorter, SortKey
-from omnigraph_core.read.topk import Best
 from omnigraph_core.read.values import constant_array
 from omnigraph_core.schema.model import ID_COLUMN
 
@@ -117,6 +115,8 @@ class StreamedRead:
         return answer_of(shown_table(self._read, ordered_groups(self._read, columns)))
 
     def _grouped(self) -> Answer:
+        from omnigraph_core.read.groups import Grouping
+
         read, session = self._read, self._session
         grouping = Grouping(read, session.budget)
         wanted = [
@@ -151,6 +151,8 @@ class StreamedRead:
     def _best(self, limit: int) -> Answer:
         """The first rows, by ids and what they are ordered by; the rest of them is read at the end."""
         import pyarrow as pa
+
+        from omnigraph_core.read.topk import Best
 
         keys, operands, names = self._order()
         best = Best(keys, limit)

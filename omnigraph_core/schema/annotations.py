@@ -6,9 +6,9 @@ Unknown names are metadata and never fail; the known ones are checked here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.lexer import Kind, Token, string_value
 from omnigraph_core.schema.model import Annotation, Property, PropertyType, Scalar, find_annotation
 from omnigraph_core.schema.source import SourceText, parse_error

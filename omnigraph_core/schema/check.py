@@ -7,9 +7,9 @@ the order written, then what needs all of them: endpoints and names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.annotations import (
     CONSTRAINT_ANNOTATIONS,
     Place,
@@ -21,7 +21,7 @@ from omnigraph_core.schema.annotations import (
     split_rename,
 )
 from omnigraph_core.schema.constraints import Stated, from_body, from_property, resolve
-from omnigraph_core.schema.lexer import Token
+from omnigraph_core.schema.lexer import Token, bounded_integer
 from omnigraph_core.schema.model import (
     DST_COLUMN,
     ID_COLUMN,
@@ -267,7 +267,7 @@ def _first_repeated(tokens: Sequence[Token]) -> Token:
 
 
 def _dimension(source: SourceText, token: Token) -> int:
-    dimension = _bounded_integer(token, VECTOR_DIMENSION_MAX)
+    dimension = bounded_integer(token, VECTOR_DIMENSION_MAX)
     if dimension is None:
         reason = f"Vector dimension {token.text} exceeds maximum supported {VECTOR_DIMENSION_MAX}"
         raise parse_error(source, token.span, reason)
@@ -288,24 +288,12 @@ def _cardinality(source: SourceText, decl: CardinalityDecl | None) -> Cardinalit
 
 
 def _cardinality_bound(source: SourceText, token: Token) -> int:
-    bound = _bounded_integer(token, CARDINALITY_MAX)
+    bound = bounded_integer(token, CARDINALITY_MAX)
     if bound is None:
         raise parse_error(
             source, token.span, f"cardinality bound exceeds maximum supported {CARDINALITY_MAX}"
         )
     return bound
-
-
-def _bounded_integer(token: Token, maximum: int) -> int | None:
-    """The value of an integer token, or None beyond the maximum.
-
-    Compared by length first: Python refuses to convert very long digit strings.
-    """
-    digits = token.text.lstrip("0") or "0"
-    if len(digits) > len(str(maximum)):
-        return None
-    value = int(digits)
-    return value if value <= maximum else None
 
 
 def _check_embed_sources(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.annotations import CONSTRAINT_ANNOTATIONS, Place, unsupported_type
 from omnigraph_core.schema.lexer import Kind, Token, string_value
 from omnigraph_core.schema.model import (

@@ -9,13 +9,14 @@ members, because composite ids are built from it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Literal
 
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.layout import EntityKind, table_key
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.lexer import string_literal
 
 ID_COLUMN = "id"

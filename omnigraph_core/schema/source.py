@@ -7,9 +7,9 @@ the same `file:line:column`, line and caret, and a program the same facts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from omnigraph_core.errors import BadDataError
+from omnigraph_core.records import dataclass
 
 PARSE_ERROR = "parse error"
 CATALOG_ERROR = "catalog error"

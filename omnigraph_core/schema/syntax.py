@@ -6,8 +6,7 @@ characters it objects to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema.lexer import Token
 from omnigraph_core.schema.source import Span
 

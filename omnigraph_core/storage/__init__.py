@@ -7,8 +7,9 @@ knows Lance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.control import ControlObject, ControlStore, ObjectChanged, ObjectExists
 from omnigraph_core.storage.flock import LocalLocks

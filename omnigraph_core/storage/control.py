@@ -21,10 +21,10 @@ something unique (an operation id, a nonce) in its bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from omnigraph_core.errors import ConflictError, StorageError
+from omnigraph_core.records import dataclass
 
 TEMPORARY_PREFIX = ".og-tmp."
 """How the name of a half-written file starts; such names are never listed nor accepted."""

@@ -25,7 +25,6 @@ import fcntl
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,6 +32,7 @@ from typing import Self
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import now_us
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage.failures import ABSENT, translated
 from omnigraph_core.storage.locks import (
     Claim,

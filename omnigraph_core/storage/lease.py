@@ -36,13 +36,14 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.ids import now_us
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import ControlStore, ObjectChanged, ObjectExists
 from omnigraph_core.storage.failures import StorageFailure, Unreachable
 from omnigraph_core.storage.locks import (

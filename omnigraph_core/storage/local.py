@@ -30,10 +30,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph_core import faults
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import (
     TEMPORARY_PREFIX,
     ControlObject,

@@ -19,7 +19,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Protocol, Self
@@ -27,6 +27,7 @@ from typing import Protocol, Self
 from omnigraph_core import layout
 from omnigraph_core.errors import BusyError, InternalError, StorageError
 from omnigraph_core.ids import now_us
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import checked_path
 
 _POLL_FIRST_S = 0.001

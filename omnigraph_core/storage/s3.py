@@ -27,7 +27,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,6 +36,7 @@ from obstore.store import S3Store
 
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import S3Settings
 from omnigraph_core.storage.control import (
     ControlObject,
@@ -109,6 +109,13 @@ class S3ControlStore:
                 return None
 
         return self._retried("read", path, read)
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes of an object from `start` to before `end`; for what is too large to be read whole."""
+        key = self._key(path)
+        return self._retried(
+            "read", path, lambda: bytes(obstore.get_range(self._store, key, start=start, end=end))
+        )
 
     def create(self, path: str, data: bytes) -> str:
         return self._write("create", path, data, mode="create", refusal=ObjectExists)

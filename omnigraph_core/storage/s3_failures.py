@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage.failures import (
     AccessDenied,
     NoSpaceLeft,

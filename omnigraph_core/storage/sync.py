@@ -20,11 +20,11 @@ import os
 import stat
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage.failures import StorageFailure, storage_failure, sync_failure, translated
 
 if TYPE_CHECKING:

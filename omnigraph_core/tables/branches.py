@@ -7,12 +7,12 @@ without a ref is garbage of a crash, and a ref with a torn body never came to be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.refs import TableRef

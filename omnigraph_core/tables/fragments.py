@@ -6,6 +6,7 @@ nothing of the floors above.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # A one-row update costs time in proportion to the rows of the fragment it hits
 # (30 ms at a million, 12 at 250,000), a scan in proportion to the number of fragments.
 ROWS_PER_FRAGMENT = 250_000
+
+_READ_BATCH_ROWS = 1 << 16
 
 BLOB_EXTENSION = "lance.blob.v2"
 
@@ -116,6 +119,34 @@ def side_files(storage: Storage, data_file: str) -> list[str]:
     """The files that hold the large blobs of a data file; no Lance metadata names them."""
     directory = data_file.removesuffix(".lance")
     return [f"{directory}/{name}" for name in storage.control.list(directory)]
+
+
+def fragment_text(fragment: Any) -> str:
+    """A new fragment as text, to be handed to another process."""
+    return json.dumps(fragment.to_json(), separators=(",", ":"))
+
+
+def fragment_from(text: str) -> Any:
+    from lance.fragment import FragmentMetadata
+
+    return FragmentMetadata.from_json(text)
+
+
+def read_new_rows(storage: Storage, ref: TableRef, fragment: Any, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a new fragment, in the order of its rows; it belongs to no version yet.
+
+    Columns of plain types only: a blob's bytes are not in the file.
+    """
+    import pyarrow as pa
+    from lance.file import LanceFileReader
+
+    (data_file,) = fragment.files
+    place = storage.location.child(f"{ref.directory}/data/{data_file.path}")
+    with lance_failures(ref, "reading staged rows of"):
+        reader = LanceFileReader(place, storage_options=storage.lance_options, columns=list(columns))
+        batches = reader.read_all(batch_size=_READ_BATCH_ROWS).to_batches()
+        rows = pa.Table.from_batches(list(batches))
+    return rows.select(list(columns)).replace_schema_metadata(None)
 
 
 def deletion_files(storage: Storage, ref: TableRef, fragments: Sequence[Any]) -> list[StagedFile]:

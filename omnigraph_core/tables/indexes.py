@@ -8,14 +8,23 @@ it was not built from, so segments are always built anew, never re-attached.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, prepare
+
+# What building an index may take, unless the caller has less to give. Sorting is bounded by
+# building several segments, of at most so many rows: but every look-up visits each of them.
+MEMORY_BYTES = 2**31
+_SORTED_ROW_BYTES = 256
+_SEGMENT_ROWS_MIN = 250_000
+# Of it, what Lance is told for full-text: it takes a multiple of it.
+_FULL_TEXT_SHARE = 8
 
 
 class IndexKind(StrEnum):
@@ -91,16 +100,16 @@ def stage_indexes(
     build: Sequence[IndexSpec] = (),
     extend: Sequence[IndexSpec] = (),
     drop: Sequence[str] = (),
+    memory_bytes: int = MEMORY_BYTES,
 ) -> StagedWrite:
     """Stage one version with the given indexes built over everything (replacing an older one
     of the same name), extended to fragments they do not cover yet, or dropped.
     """
     existing = list_indexes(table)
-    new = build_segments(storage, table, build)
+    new = build_segments(storage, table, build, memory_bytes)
     for spec in extend:
         missing = uncovered_fragments(table, existing.get(spec.name))
-        if missing:
-            new.append(_segment(storage, table, spec, missing))
+        new += _segments(storage, table, spec, missing, memory_bytes)
     gone = {spec.name for spec in build} | set(drop)
     removed = [segment for name in sorted(gone & set(existing)) for segment in existing[name].segments]
     return index_write(table, new, removed, table.version, operation_id)
@@ -117,12 +126,38 @@ def index_write(
     return prepare(table.ref, StageKind.INDEX, read_version, operation, operation_id, _files(table, new))
 
 
-def build_segments(storage: Storage, table: Table, specs: Iterable[IndexSpec]) -> list[Any]:
+def build_segments(
+    storage: Storage, table: Table, specs: Iterable[IndexSpec], memory_bytes: int = MEMORY_BYTES
+) -> list[Any]:
     """Index segments over all fragments of `table`, attached to nothing yet."""
-    return [_segment(storage, table, spec, list(table.fragment_rows())) for spec in specs]
+    fragments = list(table.fragment_rows())
+    return [each for spec in specs for each in _segments(storage, table, spec, fragments, memory_bytes)]
 
 
-def _segment(storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int]) -> Any:
+def _segments(
+    storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int], memory_bytes: int
+) -> list[Any]:
+    """Segments over the given fragments; of a sorted index as many as memory asks for."""
+    if not fragment_ids:
+        return []
+    if spec.kind is not IndexKind.BTREE:
+        return [_segment(storage, table, spec, fragment_ids, memory_bytes)]
+    groups, rows = [[fragment_ids[0]]], table.fragment_rows()
+    for fragment_id in fragment_ids[1:]:
+        if sum(rows[each] for each in (*groups[-1], fragment_id)) > segment_rows(memory_bytes):
+            groups.append([])
+        groups[-1].append(fragment_id)
+    return [_segment(storage, table, spec, group, memory_bytes) for group in groups]
+
+
+def segment_rows(memory_bytes: int) -> int:
+    """How many rows a segment of a sorted index may have."""
+    return max(memory_bytes // _SORTED_ROW_BYTES, _SEGMENT_ROWS_MIN)
+
+
+def _segment(
+    storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int], memory_bytes: int
+) -> Any:
     """One segment over the given fragments. `replace` only lets the name occur again."""
     with lance_failures(table.ref, f"building index '{spec.name}' of"):
         segment = table.lance.create_index_uncommitted(
@@ -131,7 +166,7 @@ def _segment(storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list
             name=spec.name,
             replace=True,
             fragment_ids=fragment_ids,
-            **_options(spec, sum(table.fragment_rows()[each] for each in fragment_ids)),
+            **_options(spec, sum(table.fragment_rows()[each] for each in fragment_ids), memory_bytes),
         )
         if spec.kind is IndexKind.FULL_TEXT:
             # Unmerged, its files stay where no query looks for them.
@@ -140,9 +175,9 @@ def _segment(storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list
     return segment
 
 
-def _options(spec: IndexSpec, rows: int) -> dict[str, object]:
+def _options(spec: IndexSpec, rows: int, memory_bytes: int) -> dict[str, object]:
     if spec.kind is IndexKind.FULL_TEXT:
-        return FULL_TEXT_OPTIONS
+        return FULL_TEXT_OPTIONS | {"memory_limit": max(memory_bytes // _FULL_TEXT_SHARE >> 20, 1)}
     if spec.kind is IndexKind.VECTOR:
         # About the square root balances centroids to compare against rows to compare.
         return {"metric": spec.metric, "num_partitions": max(1, min(int(rows**0.5), 4096))}

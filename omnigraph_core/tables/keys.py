@@ -70,13 +70,18 @@ def find_keys(table: Table, keys: pa.ChunkedArray) -> pa.Table:
     rows = table.count_rows()
     if len(keys) == 0 or rows == 0:
         return _found_schema().empty_table()
-    if len(keys) <= max(KEYS_IN_FILTER_MAX, rows // ROWS_PER_KEY_FOR_FILTER):
+    if are_few(len(keys), rows):
         found = table.read([KEY], in_filter(keys), with_row_id=True, with_row_address=True)
         return found.select(_found_schema().names)
     wanted = keys.combine_chunks()
     reader = table.scan([KEY], with_row_id=True, with_row_address=True, batch_rows=_SCAN_BATCH_ROWS)
     matches = [batch.filter(pc.is_in(batch.column(KEY), value_set=wanted)) for batch in reader]
     return pa.Table.from_batches(matches, reader.schema).select(_found_schema().names)
+
+
+def are_few(keys: int, rows: int) -> bool:
+    """Is an index asked for so many keys, or are all rows looked at?"""
+    return keys <= max(KEYS_IN_FILTER_MAX, rows // ROWS_PER_KEY_FOR_FILTER)
 
 
 def rows_with(table: Table, names: Sequence[str], columns: Sequence[str], values: pa.Array) -> pa.Table:

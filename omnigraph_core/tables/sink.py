@@ -44,6 +44,12 @@ class RowSink:
         self.files: list[StagedFile] = []
         self.rows = 0
 
+    def adopt(self, fragments: Sequence[Any], files: Sequence[StagedFile]) -> None:
+        """Take fragments that another process wrote for this table."""
+        self.fragments += fragments
+        self.files += files
+        self.rows += sum(fragment.physical_rows for fragment in fragments)
+
     def write(self, rows: pa.Table, row_ids: pa.ChunkedArray | None = None) -> None:
         """Write rows; the first ones take `row_ids`, those of the rows they will replace."""
         rows = conform(rows, self.table.schema, self.table.ref)

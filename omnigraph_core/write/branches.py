@@ -73,12 +73,6 @@ def check_name(name: str) -> str:
     return name
 
 
-def list_branches(door: Door) -> list[str]:
-    """All branches, main among them, sorted; internal ones hidden."""
-    names = [name for name in door.manifest.branches() if name != layout.SCHEMA_LOCK_BRANCH]
-    return sorted([layout.MAIN_BRANCH, *names])
-
-
 def create_branch(door: Door, name: str, source: GraphCommit) -> None:
     """Make branch `name` start at a commit; touches the manifest and the commit table only."""
     name = check_name(name)

@@ -6,10 +6,10 @@ The seeds' names for the findings are kept; what decides is identity. A table ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph_core.manifest.snapshot import ManifestState
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.commit import Guard, transaction_properties
 from omnigraph_core.tables.dataset import Table, Tables

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError
@@ -20,14 +20,15 @@ from omnigraph_core.history.commits import commits_ref, record_commit
 from omnigraph_core.history.recoveries import ROLLED_BACK
 from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.manifest.publisher import Publisher
-from omnigraph_core.manifest.reader import Manifest, manifest_ref
+from omnigraph_core.manifest.reader import Manifest, check_branch, manifest_ref
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockLost
 from omnigraph_core.storage.failures import SyncFailed
 from omnigraph_core.tables.branches import read_fork
 from omnigraph_core.tables.commit import commit_exact, is_all_ours
-from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import Barrier, sync_fork, sync_manifests, sync_staged
 from omnigraph_core.tables.failures import TableNotFound, is_missing
 from omnigraph_core.tables.log_append import compact_log
@@ -39,7 +40,6 @@ from omnigraph_core.write.freshness import (
     SchemaChanged,
     StalePlan,
     check_assumptions,
-    check_branch,
     check_head,
     check_tables,
 )
@@ -69,10 +69,10 @@ class ReplansUsedUp(BusyError):
 class Door:
     """Writes to one graph."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.tables = tables = manifest.tables
         self.storage = tables.storage
-        self.manifest = Manifest(tables)
         self.publisher = Publisher(self.manifest)
         self.recoverer = Recoverer(tables, self.manifest, self.publisher)
         self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core.errors import ConflictError, PreconditionError, StorageError
-from omnigraph_core.manifest.publisher import BranchReplaced, ExpectedVersionMismatch
-from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
+from omnigraph_core.manifest.reader import BranchReplaced
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
@@ -70,13 +70,6 @@ def check_head(if_commit: str | None, current: Snapshot) -> None:
     actual = current.head.commit_id if current.head else None
     if if_commit is not None and if_commit != actual:
         raise CommitPreconditionFailed(current.branch, if_commit, actual)
-
-
-def check_branch(manifest: Manifest, base: Snapshot) -> None:
-    """The branch must still be the one the snapshot is of. Its files go when it is deleted, so this
-    is why reading them fails; and a new branch of its name may have files of the same names."""
-    if manifest.branch_identity(base.branch) != base.branch_identity:
-        raise BranchReplaced(f"branch '{base.branch}' was deleted and created again meanwhile")
 
 
 def check_assumptions(plan: WritePlan, current: Snapshot) -> None:

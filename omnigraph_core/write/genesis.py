@@ -12,14 +12,12 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from enum import Enum, auto
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import write_schema_files
 from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
 from omnigraph_core.history.commits import create_commit_tables
 from omnigraph_core.ids import new_ulid, now_us
-from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.create import GENESIS_VERSION, create_manifest
 from omnigraph_core.manifest.publisher import Registration, Update
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead, VersionMetadata
@@ -33,39 +31,11 @@ from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path, sync_version
 from omnigraph_core.tables.refs import TableRef, control_table
 from omnigraph_core.tables.torn import is_torn, versions_on_disk
-
-INIT_KIND = "Init"
+from omnigraph_core.write.root import INIT_KIND, RootState, init_records, inspect_root
 
 
 class GraphExists(ConflictError):
     """There is a graph already."""
-
-
-class RootState(Enum):
-    """What is at the place where a graph should be."""
-
-    EMPTY = auto()
-    GRAPH = auto()
-    UNFINISHED = auto()
-    FOREIGN = auto()
-
-
-def inspect_root(control: ControlStore) -> RootState:
-    """Look without touching anything, and without Lance."""
-    names = set(control.entries())
-    versions = control.list(f"{layout.MANIFEST}/_versions")
-    has_manifest = any(name.endswith(".manifest") for name in versions)
-    unfinished = bool(_init_records(control))
-    if has_manifest and not unfinished:
-        return RootState.GRAPH
-    if names - layout.ROOT_NAMES:
-        return RootState.FOREIGN
-    if unfinished:
-        return RootState.UNFINISHED
-    # An init that was killed before its record leaves these, the second with a temporary file.
-    if names == {layout.LOCKS_DIR, layout.STAGING_DIR} and not control.list(layout.STAGING_DIR):
-        return RootState.UNFINISHED
-    return RootState.EMPTY if names <= {layout.LOCKS_DIR} else RootState.FOREIGN
 
 
 def init_graph(
@@ -97,7 +67,7 @@ def init_graph(
 
 def forget_init(storage: Storage) -> None:
     """Remove the record of an init that has made its graph; synced, so that it stays removed."""
-    for name in _init_records(storage.control):
+    for name in init_records(storage.control):
         storage.control.delete(f"{layout.STAGING_DIR}/{name}")
         if storage.location.is_local:
             storage.syncer.barrier(dirs=[storage.location.path / layout.STAGING_DIR])
@@ -229,17 +199,6 @@ def manifest_is_whole(tables: Tables) -> bool:
     if newest != GENESIS_VERSION:
         return newest > GENESIS_VERSION
     return not is_torn(tables, ref, GENESIS_VERSION)
-
-
-def _init_records(control: ControlStore) -> list[str]:
-    """Names of staging records that an init wrote; an unreadable one is a torn record of nobody's."""
-    found: list[str] = []
-    for name in control.list(layout.STAGING_DIR):
-        record = control.get(f"{layout.STAGING_DIR}/{name}")
-        with contextlib.suppress(ValueError, AttributeError):
-            if record is not None and parse_json(record.data).get("kind") == INIT_KIND:
-                found.append(name)
-    return found
 
 
 def _write_record(control: ControlStore, operation_id: str, actor: str) -> None:

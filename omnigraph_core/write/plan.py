@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from omnigraph_core.manifest.publisher import Registration, Tombstone
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import StagedWrite
 

@@ -18,7 +18,7 @@ and records it once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from omnigraph_core import faults, layout
@@ -38,6 +38,7 @@ from omnigraph_core.manifest.publisher import Publish, Publisher, Update
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import OUTCOME_APPLIED, OUTCOME_ROLLED_BACK, GraphHead, VersionMetadata
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock
 from omnigraph_core.tables.branches import delete_fork, read_fork
 from omnigraph_core.tables.commit import commit_exact, stage_restore

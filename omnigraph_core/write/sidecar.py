@@ -9,7 +9,7 @@ write whose process is dead (or its own).
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from omnigraph_core import layout
@@ -20,6 +20,7 @@ from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.publisher import Publish, Registration, Tombstone, Update
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import manifest_path
@@ -275,15 +276,6 @@ def _table_from_json(entry: dict[str, Any]) -> SidecarTable:
 
 def _decision_from_json(content: dict[str, Any]) -> Decision:
     return Decision(content["kind"], tuple(TableOutcome(**entry) for entry in content["outcomes"]))
-
-
-def list_sidecars(control: ControlStore) -> list[str]:
-    """Operation ids of all sidecars, oldest first (ULIDs sort by time)."""
-    return [
-        name.removesuffix(".json")
-        for name in sorted(control.list(layout.RECOVERY_DIR))
-        if name.endswith(".json")
-    ]
 
 
 def read_sidecar(control: ControlStore, operation_id: str) -> Sidecar | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph_core import faults, layout
 from omnigraph_core.ids import now_us
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 
 
@@ -34,6 +34,8 @@ class StagingRecord:
     """The commit at which this write is about to start the branch, or has started it."""
     made_branch: str | None = None
     """Identity of the branch it has made."""
+    lists: str | None = None
+    """A folder of lists of files, one list for each process that writes for this record."""
 
     def encode(self) -> bytes:
         content = {
@@ -47,6 +49,7 @@ class StagingRecord:
             "pinned": [{"table_key": key, "version": version} for key, version in self.pinned],
             "made_from": self.made_from,
             "made_branch": self.made_branch,
+            "lists": self.lists,
         }
         return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
 
@@ -90,6 +93,8 @@ def sweep_staging(storage: Storage, forget_branch: ForgetBranch) -> list[str]:
             continue
         with lock:
             content = _content(storage, operation_id)
+            if content.get("lists"):
+                _remove_paths(storage, listed_files(storage, str(content["lists"])))
             _remove_paths(storage, [str(path) for path in content.get("paths", [])])
             if content.get("made_from"):
                 forget_branch(str(content["branch"]), content["made_from"], content.get("made_branch"))
@@ -97,6 +102,16 @@ def sweep_staging(storage: Storage, forget_branch: ForgetBranch) -> list[str]:
         storage.locks.forget(staging_lock(operation_id))
         swept.append(operation_id)
     return swept
+
+
+def listed_files(storage: Storage, folder: str) -> list[str]:
+    """Every file that the lists in a folder name: JSON arrays of paths below the graph root."""
+    found: list[str] = []
+    for name in storage.control.list(folder):
+        content = storage.control.get(f"{folder}/{name}")
+        if content is not None:
+            found += [str(path) for path in parse_json(content.data)]
+    return found
 
 
 def _content(storage: Storage, operation_id: str) -> dict[str, Any]:

@@ -8,14 +8,14 @@ holds nothing else while it tries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from omnigraph_core import faults, layout
+from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockTimeout, Storage
+from omnigraph_core.write.pending import pending_operations
 from omnigraph_core.write.recovery import Recovered, Recoverer
-from omnigraph_core.write.sidecar import Sidecar, list_sidecars, read_sidecar
+from omnigraph_core.write.sidecar import Sidecar, read_sidecar
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,8 @@ class Sweeper:
         self._recoverer = recoverer
 
     def pending(self) -> list[str]:
-        """Operation ids of all sidecars. A listing that fails is loud: it could hide drift."""
-        faults.hit("recovery.sidecar_list")
-        return list_sidecars(self._storage.control)
+        """Operation ids of all sidecars."""
+        return pending_operations(self._storage.control)
 
     def sweep(self, *, patient: bool = False) -> SweepReport:
         """Recover everything that is recoverable now. Holds no lock on entry.

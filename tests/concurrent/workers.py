@@ -21,10 +21,9 @@ from typing import Any
 
 from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph
-from omnigraph_core.manifest.publisher import BranchReplaced
+from omnigraph_core.manifest.reader import BranchReplaced, check_branch
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.write.branches import BranchExists
-from omnigraph_core.write.freshness import check_branch
 from tests.concurrent.linearizable import ABSENT, Call
 from tests.conftest import REPOSITORY, clean_environment
 from tests.writers import WRITTEN, open_graph, write_three

@@ -11,7 +11,6 @@ from omnigraph_core.errors import ErrorKind, InternalError, StorageError
 from omnigraph_core.manifest import publisher as publisher_module
 from omnigraph_core.manifest.publisher import (
     RETRY_BUDGET,
-    BranchReplaced,
     ExpectedVersionMismatch,
     HeadChanged,
     Publish,
@@ -20,7 +19,7 @@ from omnigraph_core.manifest.publisher import (
     RowLevelCasContention,
     Tombstone,
 )
-from omnigraph_core.manifest.reader import BranchNotFound, Manifest, manifest_ref
+from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, Manifest, manifest_ref
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Storage
 from omnigraph_core.storage.locks import LockLost

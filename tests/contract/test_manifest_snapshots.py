@@ -217,27 +217,6 @@ def two_commits(tables: Tables, branch: str) -> tuple[Manifest, list[Snapshot]]:
     return manifest, snapshots
 
 
-def test_an_entity_is_read_at_any_version(tables: Tables, branch: str) -> None:
-    manifest, snapshots = two_commits(tables, branch)
-    versions = [snapshot.manifest_version for snapshot in snapshots]
-
-    def ages_of(name: str) -> list[object]:
-        found = [manifest.entity_at(PERSON.key, name, version, branch) for version in versions]
-        return [row and row["age"] for row in found]
-
-    assert ages_of("ann") == [1, 100, None]
-    assert ages_of("o'x") == [None, 1, 1]
-    assert ages_of("zoe") == [None, None, 5]
-    assert ages_of("nobody") == [None, None, None]
-    assert manifest.entity_at(PERSON.key, "ann", versions[0], branch) == {"id": "ann", "age": 1}
-    with pytest.raises(NotFoundError, match="node:Robot"):
-        manifest.entity_at("node:Robot", "x", versions[0], branch)
-    with pytest.raises(NotFoundError, match=r"node:Person"):
-        manifest.entity_at(PERSON.key, "ann", versions[0] - 1, branch)
-    with pytest.raises(VersionNotFound):
-        manifest.entity_at(PERSON.key, "ann", versions[-1] + 1, branch)
-
-
 def test_a_table_that_is_not_there_is_named(tables: Tables) -> None:
     manifest = graph_on(tables, "main", *KEYS)
     with pytest.raises(NotFoundError, match="node:Robot"):
@@ -266,7 +245,6 @@ def test_readers_leave_no_trace(tables: Tables, branch: str, storage: Storage) -
         assert reader.snapshot(branch) == snapshots[-1]
         for snapshot in snapshots:
             assert reader.snapshot_at_version(snapshot.manifest_version, branch) == snapshot
-            reader.entity_at(PERSON.key, "ann", snapshot.manifest_version, branch)
             entry = snapshot.entry(PERSON.key)
             content = reader.tables.open(entry.ref, entry.table_version)
             assert content.read().num_rows == entry.row_count

@@ -294,7 +294,6 @@ def test_a_stamp_from_the_future_is_neither_read_nor_written(
     for attempt in (
         lambda: manifest.snapshot(branch),
         lambda: manifest.snapshot_at_version(table.version, branch),
-        lambda: manifest.entity_at(A, "x", table.version, branch),
         lambda: manifest.open(branch),
         lambda: Publisher(manifest).publish(request, unguarded),
         lambda: Publisher(manifest).compact(branch, operation(), unguarded),

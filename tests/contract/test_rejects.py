@@ -210,3 +210,115 @@ def _content(graph: Graph) -> list[str]:
         if len(record["data"]["id"]) == 26:
             del record["data"]["id"]
     return sorted(json.dumps(record, sort_keys=True) for record in records)
+
+
+class Naive:
+    """The rules as one would say them, over dictionaries: which lines of an input are bad."""
+
+    def __init__(self, committed: list[dict[str, Any]], records: list[dict[str, Any]], mode: str) -> None:
+        self.mode = mode
+        self.committed = [] if mode == "overwrite" else committed
+        self.records = dict(enumerate(records, 1))
+        self.bad: set[int] = set()
+
+    def rejected(self) -> set[int]:
+        self.bad |= {line for line, record in self.records.items() if self.is_odd(record)}
+        self.bad |= self.repeated(self.key) | self.repeated(self.mail) | self.repeated(self.ends)
+        while found := self.taken() | self.unanchored() | self.crowded():
+            self.bad |= found
+        return self.bad
+
+    def good(self) -> dict[int, dict[str, Any]]:
+        return {line: record for line, record in self.records.items() if line not in self.bad}
+
+    @staticmethod
+    def is_odd(record: dict[str, Any]) -> bool:
+        data = record["data"]
+        return data.get("kind", "a") not in ("a", "b") or not 0 <= data.get("n", 0) <= 9
+
+    @staticmethod
+    def key(record: dict[str, Any]) -> object:
+        return record["data"]["k"] if record.get("type") == "P" else None
+
+    @staticmethod
+    def mail(record: dict[str, Any]) -> object:
+        return record["data"].get("mail") if record.get("type") == "P" else None
+
+    @staticmethod
+    def ends(record: dict[str, Any]) -> object:
+        return (record["from"], record["to"]) if record.get("edge") == "Many" else None
+
+    def repeated(self, tuple_of: Any) -> set[int]:
+        """All but the first; asked before any of them is set aside, so no rule shields another."""
+        seen: set[object] = set()
+        found = set()
+        for line, record in self.records.items():
+            value = tuple_of(record)
+            if value is None or self.is_odd(record):
+                continue
+            if value in seen:
+                found.add(line)
+            seen.add(value)
+        return found
+
+    def taken(self) -> set[int]:
+        good = self.good()
+        keys = {self.key(record) for record in good.values()} if self.mode == "merge" else set()
+        there = [record for record in self.committed if self.key(record) not in keys]
+        found = set()
+        for line, record in good.items():
+            for rule in (self.key, self.mail) + ((self.ends,) if self.mode == "append" else ()):
+                if rule(record) is not None and rule(record) in [rule(each) for each in there]:
+                    found.add(line)
+        return found
+
+    def unanchored(self) -> set[int]:
+        good = self.good()
+        keys = {self.key(record) for record in [*good.values(), *self.committed]}
+        return {
+            line
+            for line, record in good.items()
+            if "edge" in record and not {record["from"], record["to"]} <= keys
+        }
+
+    def crowded(self) -> set[int]:
+        sources: dict[str, set[int]] = {}
+        old = [record["from"] for record in self.committed if record.get("edge") == "One"]
+        for line, record in self.good().items():
+            if record.get("edge") == "One":
+                sources.setdefault(record["from"], set()).add(line)
+        crowds = [lines for source, lines in sources.items() if len(lines) + old.count(source) > 1]
+        return {line for lines in crowds for line in lines}
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
+@pytest.mark.parametrize("seed", range(5))
+def test_rejects_are_what_a_naive_reading_of_the_rules_rejects(seed: int, mode: str, scene: Scene) -> None:
+    random_ = random.Random(seed)
+
+    def draw(count: int, keys: list[str], slip: float) -> list[dict[str, Any]]:
+        def any_key() -> str:
+            return "nobody" if random_.random() < slip else random_.choice(keys)
+
+        found = []
+        for name in keys:
+            n = 99 if random_.random() < slip else 5
+            mail = "shared@x" if random_.random() < 2 * slip else f"{name}@x"
+            found.append(node("P", k=name if random_.random() > slip else keys[0], n=n, mail=mail))
+        found += [edge("Many", any_key(), any_key(), w=number) for number in range(count)]
+        found += [edge("One", name, any_key()) for name in keys if random_.random() < 0.3 + slip]
+        found += [edge("One", any_key(), any_key()) for _ in range(round(20 * slip))]
+        return list({json.dumps(record): record for record in found}.values()) if not slip else found
+
+    old = draw(0, [f"old{number}" for number in range(6)], 0)
+    if mode == "overwrite":  # an edge would be left without its nodes, if the input has none of its type
+        old = [record for record in old if "type" in record]
+    scene.load(old)
+    keys = [f"new{number}" for number in range(12)] + (["old1", "old2"] if mode != "overwrite" else [])
+    records = draw(25, keys, 0.15)
+    random_.shuffle(records)
+    expected = Naive(old, records, mode).rejected()
+    loaded = scene.load(records, mode)
+    assert set(scene.rejected()) == expected
+    assert loaded.rejected == len(expected) > 0
+    check_whole(scene.graph)

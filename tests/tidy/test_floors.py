@@ -17,7 +17,8 @@ CLI = REPOSITORY / "omnigraph_cli"
 FLOORS = [
     ["__init__"],
     ["errors"],
-    ["ids", "progress", "faults", "jsontext", "times"],
+    ["records"],
+    ["ids", "progress", "faults", "jsontext", "times", "spill"],
     ["layout"],
     ["settings"],
     ["schema"],

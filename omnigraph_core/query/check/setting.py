@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 
 from omnigraph_core.query.checked import Constant, CurrentTime, ParameterUse, ValueExpression
 from omnigraph_core.query.errors import QueryTypeError
 from omnigraph_core.query.syntax import ListLiteral, Literal, Now, Parameter, Query, ScalarValue, Variable
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
 from omnigraph_core.schema.source import SourceText, Span
 

@@ -1,0 +1,52 @@
+"""Arguments that are text already are taken as they are.
+
+Typer converts every argument with pydantic, and loading that takes longer than most of
+our commands run. What the shell gives is text, and text is what most options want: only
+numbers, and whatever Typer may think of later, are left to its conversion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+
+class Command(TyperCommand):
+    """A command that converts only what there is to convert."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _unconverted(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same for the options of a group of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _unconverted(super().get_params(ctx))
+
+
+def _unconverted(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        # Where Typer keeps its conversion once it is built; a Typer that looks
+        # elsewhere finds nothing changed, and converts everything itself.
+        parameter._runtime_param = _Conversion(parameter)
+    return parameters
+
+
+class _Conversion:
+    """Stands in front of Typer's own conversion of one parameter."""
+
+    def __init__(self, parameter: Any) -> None:
+        self._wanted = parameter.type_descriptor.annotation
+        self._is_many = parameter.multiple or parameter.nargs == -1
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if self._is_many else None
+        if self._wanted is str and isinstance(value, str):
+            return value
+        if self._wanted == list[str] and isinstance(value, list | tuple):
+            return list(value)
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)

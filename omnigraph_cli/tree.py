@@ -1,0 +1,64 @@
+"""The command tree: all of it for help and completion, one branch of it to run a command.
+
+Importing and declaring every command takes longer than most commands run, so a command line
+that names a command gets a tree with that one alone. Nothing of it can be seen: what is said
+about the other commands (help, completion, a name mistyped) is said by the whole tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+import typer
+
+from omnigraph_cli.arguments import Group
+from omnigraph_cli.run import VersionOption
+
+PROGRAM = "omnigraph"
+
+# Module of `commands/` to the words that call it, in the order of the help.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "init": ("init",),
+    "load": ("load",),
+    "change": ("change", "mutate"),
+    "query": ("query", "read"),
+    "lint": ("lint", "check"),
+    "export": ("export",),
+    "blob": ("blob",),
+    "status": ("status",),
+    "snapshot": ("snapshot",),
+    "branch": ("branch",),
+    "commit": ("commit",),
+    "schema": ("schema",),
+    "recovery": ("recovery",),
+    "relocate": ("relocate",),
+    "spark": ("spark",),
+    "completion": ("completion",),
+    "version": ("version",),
+}
+
+
+def build_app(argv: Sequence[str] = ()) -> typer.Typer:
+    """The tree that this command line needs; importing and building it loads no data library."""
+    app = typer.Typer(
+        name=PROGRAM,
+        cls=Group,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root(version: VersionOption = False) -> None:
+        """A git-like graph store: typed nodes and edges, atomic commits, branches, time travel."""
+
+    first = argv[0] if argv else None
+    named = [module for module, words in COMMANDS.items() if first in words]
+    for module in named or COMMANDS:
+        import_module(f"omnigraph_cli.commands.{module}").register(app)
+    if named:  # nor the other words for the same command
+        app.registered_commands = [each for each in app.registered_commands if each.name == first]
+    return app

@@ -1,0 +1,71 @@
+"""How a load shares out the memory it may use: OMNIGRAPH_MEMORY_LIMIT.
+
+What is not given out here is for blocks in flight, and for what Arrow and Lance need
+while they work.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from omnigraph_core.change.parts import Part, parts
+
+# Parts of the limit: for rows that wait; for keys that a rule looks at as a whole; for those
+# of one part; for the different ends of edges.
+_ROWS_SHARE = 8
+_KEYS_SHARE = 8
+_PART_SHARE = 24
+_DISTINCT_SHARE = 32
+
+_PART_BYTES_MIN = 2**20
+_PARTS_MAX = 256
+# What writing one table takes.
+_TABLE_BYTES = 2**28
+
+
+class MemoryBudget:
+    """The memory of one load."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.rows_left = limit_bytes // _ROWS_SHARE
+        """How many bytes of rows may still wait in memory; the spools of all types draw on it."""
+        self.is_short = False
+        """Have rows gone to disk?"""
+
+    def parts(self, key_bytes: int) -> tuple[Part, ...]:
+        """In how many parts rules look at the rows, when their keys take so much together."""
+        if key_bytes <= self.limit_bytes // _KEYS_SHARE:
+            return parts(1)
+        part_bytes = max(self.limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
+        return parts(min(-(-key_bytes // part_bytes), _PARTS_MAX))
+
+    @property
+    def distinct_bytes(self) -> int:
+        """What the different texts of a column may take."""
+        return self.limit_bytes // _DISTINCT_SHARE
+
+    def tables_at_once(self, asked: int) -> int:
+        """How many tables are written side by side: each has a fragment's worth of rows at hand."""
+        return max(1, min(asked, self.limit_bytes // _TABLE_BYTES))
+
+    @property
+    def index_bytes(self) -> int:
+        """What building one index may take: all of it, when everything else is done."""
+        return self.limit_bytes
+
+    def give_back(self) -> None:
+        """Return to the system what is not used any more; the allocators would keep it."""
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
+        if self.is_short:
+            _trim()
+
+
+def _trim() -> None:
+    """Lance allocates with the C library, of which only glibc has to be asked."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,219 @@
+"""The rules of a load asked in executors, of one part of the keys each.
+
+Fragments are dealt into parts by the texts that rules compare: a few large objects for
+each part, so that the shuffle costs next to nothing. Each part is then asked by the very
+rules of every load; what they find is put together as if they had been asked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from omnigraph_core.change.changeset import Change, ChangeSet, Origin, TableChange, Verb
+from omnigraph_core.change.committed import Committed
+from omnigraph_core.change.dealt import deal
+from omnigraph_core.change.identity import tuple_texts
+from omnigraph_core.change.parts import Part, add_answers
+from omnigraph_core.change.validate import find_violations
+from omnigraph_core.change.violations import Answers, Violations
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.load.assemble import VERBS
+from omnigraph_core.load.held import LINE_COLUMN, POSITION_COLUMN, SOURCE_COLUMN, dealt_columns
+from omnigraph_core.load.intake import check_among
+from omnigraph_core.records import dataclass
+from omnigraph_core.schema import EdgeType, EntityType, NodeType
+from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
+from omnigraph_core.settings import Settings
+from omnigraph_core.spark.intake import WrittenType
+from omnigraph_core.spark.outcome import Json, decode_violation, encode_violation
+from omnigraph_core.spark.spec import JobSpec
+from omnigraph_core.spark.task import TaskFailed, opened
+from omnigraph_core.tables.dataset import Table, Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+By = tuple[str, ...]
+Dealt = tuple[str, By, int, bytes]
+"""Table key, the columns it was dealt by, the number of the fragment, and the rows."""
+
+
+def dealt_by(written: WrittenType) -> list[By]:
+    """The columns by whose texts rules compare rows of a type."""
+    entity = written.entity
+    found: list[By] = [] if written.is_fresh else [(ID_COLUMN,)]
+    if isinstance(entity, EdgeType):
+        found += [(SRC_COLUMN,), (DST_COLUMN,)]
+    if isinstance(entity, NodeType) and entity.key is not None:
+        found.append(tuple(entity.key.columns))
+    return list(dict.fromkeys([*found, *(tuple(group.columns) for group in entity.uniques)]))
+
+
+@dataclass(frozen=True, slots=True)
+class DealTask:
+    """Deals fragments, each known by its table key and number."""
+
+    spec: JobSpec
+    settings: Settings
+    types: Mapping[str, WrittenType]
+    parts: int
+
+    def __call__(self, items: Iterable[tuple[str, int]]) -> Iterator[tuple[int, Dealt]]:
+        try:
+            storage = opened(self.spec, self.settings).storage
+            for key, number in items:
+                written = self.types[key]
+                for by in dealt_by(written):
+                    rows = written.read(storage, written.fragments[number], dealt_columns(by))
+                    rows = _numbered(rows.combine_chunks(), written.fragments[number].start)
+                    texts = tuple_texts(rows, by, written.entity)
+                    for part, data in enumerate(deal(rows, texts, self.parts)):
+                        yield part, (key, by, number, data)
+        except OmnigraphError as error:
+            raise TaskFailed(error) from error
+
+
+def _numbered(rows: pa.Table, start: int) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    return rows.append_column(POSITION_COLUMN, pa.array(np.arange(start, start + rows.num_rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class DealtChange(Change):
+    """The change of one table, of which only one part is here."""
+
+    entity: EntityType
+    verb: Verb
+    fresh: bool
+    total: int
+    sources: tuple[str, ...]
+    dealt: Mapping[By, Sequence[bytes]]
+    """The rows of this part in the order of the input, by the columns they were dealt by."""
+
+    @property
+    def count(self) -> int:
+        return self.total
+
+    def part(self, by: Sequence[str], part: Part) -> TableChange:
+        import pyarrow as pa
+
+        from omnigraph_core.schema.arrow import table_schema
+
+        names = dealt_columns(tuple(by))
+        found = [pa.ipc.open_stream(data).read_all() for data in self.dealt.get(tuple(by), ())]
+        if not found:
+            origin = Origin(self.sources, pa.array([], pa.int32()), pa.array([], pa.int64()))
+            rows = table_schema(self.entity).empty_table().select(names)
+            return TableChange(self.entity, self.verb, rows, origin, self.fresh)
+        rows = pa.concat_tables(found).combine_chunks()
+        source, lines, positions = (
+            rows.column(name).combine_chunks() for name in (SOURCE_COLUMN, LINE_COLUMN, POSITION_COLUMN)
+        )
+        origin = Origin(self.sources, source, lines, positions)
+        return TableChange(self.entity, self.verb, rows.select(names), origin, self.fresh)
+
+
+class _Pinned(Committed):
+    """The tables at the versions the front has named; each executor asks for one part alone."""
+
+    deals = False
+
+    def __init__(self, tables: Tables, spec: JobSpec) -> None:
+        self.reads = {}
+        self._tables, self._open, self._spec, self._dealt = tables, {}, spec, {}
+
+    def table(self, table_key: str) -> Table:
+        if table_key not in self._open:
+            at = self._spec.committed[table_key]
+            self._open[table_key] = self._tables.open(at.ref, at.version)
+            self.reads[table_key] = at.version
+        return self._open[table_key]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """Asks the rules of one part, whose number is that of the partition."""
+
+    spec: JobSpec
+    settings: Settings
+    types: Mapping[str, WrittenType]
+    parts: int
+
+    def __call__(self, number: int, arrived: Iterable[tuple[int, Dealt]]) -> Iterator[Json]:
+        try:
+            yield self._check(number, [dealt for _, dealt in arrived])
+        except OmnigraphError as error:
+            raise TaskFailed(error) from error
+
+    def _check(self, number: int, arrived: list[Dealt]) -> Json:
+        parts = (Part(number, self.parts),)
+        dealt: dict[str, dict[By, list[tuple[int, bytes]]]] = {}
+        for key, by, place, data in arrived:
+            dealt.setdefault(key, {}).setdefault(by, []).append((place, data))
+        among = Answers()
+        changes: dict[str, Change] = {}
+        for key, written in sorted(self.types.items()):
+            mine = {by: [data for _, data in sorted(found)] for by, found in dealt.get(key, {}).items()}
+            new = self._change(written, Verb.INSERT, mine)
+            check_among(new, parts, among, asks_ids=bool(written.given_ids))
+            changes[key] = self._change(written, VERBS[self.spec.mode], mine)
+        committed = _Pinned(opened(self.spec, self.settings), self.spec)
+        violations, conflicts = Answers(), Answers()
+        taken = find_violations(ChangeSet(self.spec.schema, changes, parts), committed, violations, conflicts)
+        return {
+            "among": _encoded(among),
+            "violations": _encoded(violations),
+            "conflicts": _encoded(conflicts),
+            "key_conflict": taken,
+            "reads": committed.reads,
+        }
+
+    def _change(self, written: WrittenType, verb: Verb, dealt: Mapping[By, Sequence[bytes]]) -> DealtChange:
+        return DealtChange(written.entity, verb, written.is_fresh, written.rows, written.sources, dealt)
+
+
+def _encoded(answers: Answers) -> list[Json]:
+    return [
+        {"first": [encode_violation(each) for each in found.first], "total": found.total}
+        for found in answers.questions
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What all parts answered."""
+
+    among: Violations
+    violations: Violations
+    conflicts: Violations
+    key_conflict: tuple[str, str] | None
+    reads: Mapping[str, int]
+    """The tables that were looked at, with their versions."""
+
+
+def put_together(answers: Sequence[Json]) -> Checked:
+    """The answers of all parts, as if the rules had been asked at once."""
+    taken = [each["key_conflict"] for each in answers if each["key_conflict"] is not None]
+    reads: dict[str, int] = {}
+    for each in answers:
+        reads |= each["reads"]
+    return Checked(
+        among=_joined([each["among"] for each in answers]),
+        violations=_joined([each["violations"] for each in answers]),
+        conflicts=_joined([each["conflicts"] for each in answers]),
+        key_conflict=(taken[0][0], taken[0][1]) if taken else None,
+        reads=reads,
+    )
+
+
+def _joined(parts: Sequence[Sequence[Json]]) -> Violations:
+    joined = Violations()
+    for answers in zip_longest(*parts):
+        found = [each for each in answers if each is not None]
+        kept = [decode_violation(each) for answer in found for each in answer["first"]]
+        add_answers(joined, kept, sum(answer["total"] for answer in found))
+    return joined

@@ -1,0 +1,255 @@
+"""The driver of a load: parts to tasks, reports to one result.
+
+It moves no HEAD, and talks to the front through the staging folder alone: the job is read
+from there, progress and result are written there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.spark.check import CheckTask, DealTask
+from omnigraph_core.spark.intake import WrittenType
+from omnigraph_core.spark.outcome import (
+    Json,
+    Parsed,
+    decode_failure,
+    decode_outcome,
+    write_failed,
+    write_result,
+)
+from omnigraph_core.spark.progress import JobProgress, write_progress
+from omnigraph_core.spark.spec import JobSpec, Target, encode_splits, read_spec
+from omnigraph_core.spark.task import ParseTask, TakeTask, failure_in
+from omnigraph_core.storage import Storage, open_storage, parse_location
+
+GRAPH_CONF = "spark.omnigraph.graph"
+OPERATION_CONF = "spark.omnigraph.operation"
+# The name makes Spark hide the value wherever it shows its configuration.
+ACCESS_CONF = "spark.omnigraph.secret.environment"
+
+_TICK_S = 0.5
+_WATCH_TICKS = 6
+_BATCH_ROWS = 64 * 1024
+
+
+def main() -> None:
+    """Run the job that the configuration names, in the Spark that was submitted to."""
+    from pyspark import SparkContext
+
+    context = SparkContext.getOrCreate()
+    conf = context.getConf()
+    access = conf.get(ACCESS_CONF)
+    settings = load_settings(json.loads(access)) if access else load_settings()
+    run(context, conf.get(GRAPH_CONF), conf.get(OPERATION_CONF), settings)
+    context.stop()
+
+
+def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None:
+    """Do the job; whatever comes of it is in the result file."""
+    # What tasks and driver leave in the staging folder is gone with it; nothing is synced.
+    settings = replace(settings, fsync=False)
+    storage = open_storage(parse_location(graph, settings.working_directory), settings)
+    spec = read_spec(storage, operation_id)
+    with _Companion(context, spec, storage) as companion:
+        try:
+            outcomes = _parse(context, spec, settings, companion)
+            spec = _with_partitions(spec, outcomes)
+            checked = _check(context, spec, settings, outcomes, companion)
+            more = {"checked": checked, "splits": encode_splits(spec.splits)}
+            write_result(storage, spec.folder, outcomes, more)
+        except OmnigraphError as error:
+            write_failed(storage, spec.folder, error)
+
+
+def _parse(context: Any, spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
+    companion.begin("parse")
+    if spec.reader is not None:
+        return _taken(spec, settings, companion)
+    splits = list(spec.splits)
+    task = ParseTask(spec.without_splits(), settings, companion.rows, companion.bad)
+    # The largest first: a small one at the end keeps nobody waiting.
+    splits.sort(key=lambda split: -split.size)
+    found = _collected(context.parallelize(splits, len(splits)).mapPartitions(task))
+    return sorted(found, key=lambda outcome: int(outcome["split"]))
+
+
+def _taken(spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
+    """What Spark itself reads, taken as it comes in Arrow batches."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
+    (split,) = spec.splits
+    task = TakeTask(spec.without_splits(), settings, companion.rows, companion.bad, split)
+    with _spark_failures(), _without_pandas():
+        frame = session.read.format(spec.reader).load(list(spec.paths))
+        found = frame.mapInArrow(task.__call__, "outcome string").collect()
+    return sorted((json.loads(row.outcome) for row in found), key=lambda outcome: int(outcome["split"]))
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Work around pyspark 4.3: mapInArrow asks for pandas, of which it makes no use."""
+    from importlib import import_module
+
+    functions: Any = import_module("pyspark.sql.pandas.functions")
+    before = functions.require_minimum_pandas_version
+    functions.require_minimum_pandas_version = lambda: None
+    try:
+        yield
+    finally:
+        functions.require_minimum_pandas_version = before
+
+
+def _with_partitions(spec: JobSpec, outcomes: Sequence[Json]) -> JobSpec:
+    """The parts as they turned out, where it was Spark that cut them."""
+    if spec.reader is None:
+        return spec
+    (split,) = spec.splits
+    splits = [replace(split, number=number, start=number) for number in range(len(outcomes))]
+    return replace(spec, splits=tuple(splits))
+
+
+def _check(
+    context: Any, spec: JobSpec, settings: Settings, outcomes: list[Json], companion: _Companion
+) -> list[Json] | None:
+    """What the rules say, part by part; None where the front asks them, because keys are few enough.
+
+    Which rows to reject is for the front to find out: it takes several rounds.
+    """
+    parsed = Parsed.of(spec.splits, [decode_outcome(each) for each in outcomes])
+    if spec.target is Target.PIECES or spec.is_rejecting or parsed.is_bad:
+        return None
+    entities = [entity for entity in spec.schema.types() if entity.table_key in parsed.keys]
+    types = {
+        each.table_key: WrittenType.of(each, spec.tables[each.table_key].ref, parsed) for each in entities
+    }
+    number = parts_to_ask(spec, types)
+    if number == 1:
+        return None
+    companion.begin("validate")
+    number = max(number, int(context.defaultParallelism))
+    fragments = [(key, index) for key, each in types.items() for index in range(len(each.fragments))]
+    common = (spec.without_splits(), settings, types, number)
+    dealt = context.parallelize(fragments, len(fragments)).mapPartitions(DealTask(*common))
+    return _collected(dealt.partitionBy(number, int).mapPartitionsWithIndex(CheckTask(*common)))
+
+
+def parts_to_ask(spec: JobSpec, types: Mapping[str, WrittenType]) -> int:
+    """In how many parts any load would look at so many keys."""
+    return len(MemoryBudget(spec.memory_limit_bytes).parts(sum(each.key_bytes for each in types.values())))
+
+
+def _collected(work: Any) -> list[Json]:
+    with _spark_failures():
+        found: list[Json] = work.collect()
+    return found
+
+
+@contextmanager
+def _spark_failures() -> Iterator[None]:
+    """A failure that outlived all attempts is raised as what it was."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        text = str(error)
+        failure = failure_in(text)
+        if failure is not None:
+            raise decode_failure(failure) from error
+        raise StorageError(f"the Spark job failed: {_reason(text)}") from error
+
+
+def _reason(text: str) -> str:
+    """The line that says why, of all that Spark says."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Job aborted" in line or "cancelled" in line]
+    others = [line for line in lines if not line.startswith("An error occurred")]
+    return (telling or others or lines)[0]
+
+
+class _Companion:
+    """A thread beside the job: tells the front how far it is, and ends the job that nobody waits for."""
+
+    def __init__(self, context: Any, spec: JobSpec, storage: Storage) -> None:
+        self.rows, self.bad = context.accumulator(0), context.accumulator(0)
+        self._context, self._spec, self._storage = context, spec, storage
+        self._phase = "start"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> _Companion:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def begin(self, phase: str) -> None:
+        self._phase = phase
+
+    def _run(self) -> None:
+        last: JobProgress | None = None
+        ticks = 0
+        while not self._over.wait(_TICK_S):
+            ticks += 1
+            if ticks % _WATCH_TICKS == 0 and not self._is_wanted():
+                # Tasks must not write after the front, or whoever cleaned up after it, is gone.
+                os._exit(1)
+            now = self._now()
+            if now != last:
+                last = now
+                _tolerant(lambda now=now: write_progress(self._storage, self._spec.folder, now))
+
+    def _now(self) -> JobProgress:
+        tracker = self._context.statusTracker()
+        stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        done = sum(stage.numCompletedTasks for stage in known)
+        return JobProgress(
+            self._phase,
+            done,
+            sum(stage.numTasks for stage in known),
+            int(self.rows.value),
+            int(self.bad.value),
+        )
+
+    def _is_wanted(self) -> bool:
+        pid = self._spec.front_pid
+        if pid is not None and not _is_alive(pid):
+            return False
+        try:
+            return self._storage.control.exists(self._spec.record)
+        except OmnigraphError:
+            return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _tolerant(write: Any) -> None:
+    """Progress that cannot be told is no reason to fail."""
+    try:
+        write()
+    except OmnigraphError:
+        return

@@ -1,0 +1,174 @@
+"""Tasks that fail, other writers, and loads that are given up: never a row twice, nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph_core.errors import StorageError
+from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.settings import Settings
+from omnigraph_core.spark import load as spark_load
+from omnigraph_core.spark import splits
+from omnigraph_core.spark.outcome import read_result
+from omnigraph_core.spark.spec import JobSpec
+from omnigraph_core.spark.submit import SparkFailed, Submission
+from omnigraph_core.write import staging
+from omnigraph_core.write.plan import WritePlan
+from tests.records import edge, edges, node, nodes, write_jsonl
+from tests.spark.conftest import SPARK
+from tests.spark.twins import leftovers
+from tests.writers import check_whole
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("in_process")]
+
+SCHEMA = "node P { k: String @key n: I32? } edge Link: P -> P { w: I32? }"
+RECORDS = [
+    *(node("P", k=f"p{number}", n=number) for number in range(20)),
+    *(edge("Link", f"p{number}", f"p{(number * 7) % 20}") for number in range(20)),
+]
+
+
+@pytest.fixture
+def graph(new_graph: Callable[[str, str], Graph], monkeypatch: pytest.MonkeyPatch) -> Graph:
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 500)
+    monkeypatch.setattr(spark_load, "ROWS_PER_FRAGMENT", 4)
+    return new_graph("graph", SCHEMA)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    return write_jsonl(tmp_path / "in.jsonl", RECORDS)
+
+
+def armed(graph: Graph, failpoints: str) -> Graph:
+    """The same graph; only its tasks know of the failpoints."""
+    graph.settings = replace(graph.settings, failpoints=failpoints)
+    return graph
+
+
+@pytest.mark.parametrize("how", ["error", "kill"])
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_an_attempt_that_fails_after_writing_leaves_no_row_and_no_file(
+    how: str, mode: str, graph: Graph, data: str
+) -> None:
+    loaded = armed(graph, f"spark.parsed.1.0={how},spark.parsed.2.0={how}").load(
+        [data], LoadMode(mode), spark=SPARK
+    )
+    assert loaded.counts == {"edge:Link": 20, "node:P": 20}
+    assert len(nodes(graph, "P")) == len(edges(graph, "Link")) == 20
+    check_whole(graph)
+    assert leftovers(graph) == []
+
+
+def test_a_task_that_always_fails_fails_the_load(graph: Graph, data: str) -> None:
+    head = graph.head()
+    points = ",".join(f"spark.parsed.1.{attempt}=error" for attempt in range(3))
+    with pytest.raises(StorageError, match=r"injected fault at spark\.parsed\.1"):
+        armed(graph, points).load([data], LoadMode.APPEND, spark=SPARK)
+    assert graph.head() == head
+    assert leftovers(graph) == []
+
+
+def test_a_job_without_a_result(graph: Graph, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fragments are written, and then the driver is gone."""
+    run = Submission.run
+
+    def dies(self: Submission, spec: JobSpec) -> None:
+        run(self, spec)
+        assert leftovers(graph)
+        assert read_result(self._storage, spec.folder) is not None
+        raise SparkFailed("the Spark job ended", hint="Spark's log is in …")
+
+    monkeypatch.setattr(Submission, "run", dies)
+    with pytest.raises(SparkFailed):
+        graph.load([data], LoadMode.APPEND, spark=SPARK)
+    assert leftovers(graph) == []
+    check_whole(graph)
+
+
+def test_whoever_writes_next_clears_what_a_dead_load_left(
+    graph: Graph, data: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the process had been killed: nothing of its own is put away."""
+    run = Submission.run
+
+    def dies(self: Submission, spec: JobSpec) -> None:
+        run(self, spec)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Submission, "run", dies)
+    monkeypatch.setattr("omnigraph_core.spark.running.RunningJob._clean_up", lambda self: self.storage.locks)
+    monkeypatch.setattr(staging, "layout", _Undeletable(staging.layout))
+    with pytest.raises(KeyboardInterrupt):
+        graph.load([data], LoadMode.APPEND, spark=SPARK)
+    monkeypatch.undo()
+    assert len(leftovers(graph)) > 10
+    check_whole(Graph.open(graph.location.uri, settings, OpenMode.READ_WRITE))
+    assert leftovers(graph) == []
+
+
+class _Undeletable:
+    """Stands in for `layout` while a record is put away: what is deleted is another file."""
+
+    def __init__(self, real: Any) -> None:
+        self._real, self._asked = real, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def staging_record(self, operation_id: str) -> str:
+        self._asked += 1
+        path: str = self._real.staging_record(operation_id)
+        return path if self._asked == 1 else path + ".not"
+
+
+def late(graph: Graph, meanwhile: str, monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
+    """Have another writer be faster, once."""
+    publish, left = graph.door.publish, [meanwhile]
+
+    def slow(plan: WritePlan) -> Any:
+        if left:
+            other.change(left.pop())
+        return publish(plan)
+
+    monkeypatch.setattr(graph.door, "publish", slow)
+
+
+@pytest.mark.parametrize("tasks_check", [False, True])
+def test_another_writer_was_faster(
+    tasks_check: bool,
+    graph: Graph,
+    data: str,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fragments are kept, the rules asked again: the insert is no obstacle, the taken key is one."""
+    if tasks_check:
+        monkeypatch.setattr("omnigraph_core.spark.driver.parts_to_ask", lambda *_: 2)
+    other = Graph.open(graph.location.uri, settings, OpenMode.READ_WRITE)
+    with monkeypatch.context() as patch:
+        late(graph, 'query q() { insert P { k: "small" } }', patch, other)
+        graph.load([data], LoadMode.APPEND, spark=SPARK)
+    assert len(nodes(graph, "P")) == 21
+    with monkeypatch.context() as patch:
+        late(graph, 'query q() { insert P { k: "x1" } }', patch, other)
+        more = write_jsonl(Path(data).with_name("more.jsonl"), [node("P", k=f"x{each}") for each in range(6)])
+        with pytest.raises(Exception, match="id 'x1' already exists"):
+            graph.load([more], LoadMode.APPEND, spark=SPARK)
+    assert len(nodes(graph, "P")) == 22
+    check_whole(graph)
+    assert leftovers(graph) == []
+
+
+def test_a_worker_that_is_killed_again_and_again(graph: Graph, data: str) -> None:
+    points = ",".join(f"spark.parsed.0.{attempt}=kill" for attempt in range(3))
+    with pytest.raises(StorageError, match=r"the Spark job failed: .*Python worker"):
+        armed(graph, points).load([data], LoadMode.APPEND, spark=SPARK)
+    assert leftovers(graph) == []
+    check_whole(graph)
