@@ -37,8 +37,8 @@ GRAPH = {
     "RETURN d.slug ORDER BY array_distance(d.v, CAST($vector, 'FLOAT[64]')) LIMIT 10",
 }
 
-SQL_HOP = "h{0} AS (SELECT DISTINCT k.dst FROM Knows k JOIN h{1} ON k.src = h{1}.dst)"
-SQL_FIRST = "h1 AS (SELECT DISTINCT dst FROM Knows WHERE src = $person)"
+SQL_HOP = "h{0} AS MATERIALIZED (SELECT DISTINCT k.dst FROM Knows k JOIN h{1} ON k.src = h{1}.dst)"
+SQL_FIRST = "h1 AS MATERIALIZED (SELECT DISTINCT dst FROM Knows WHERE src = $person)"
 
 
 def sql_hops(count: int, columns: str = "p.name") -> str:
@@ -57,9 +57,9 @@ SQL = {
     "2 hops": sql_hops(2),
     "3 hops": sql_hops(3),
     "3 hops and a property": sql_hops(3, "p.name, p.age"),
-    "2 hops from 1,000": "WITH h1 AS (SELECT DISTINCT k.src AS p, k.dst AS f FROM Knows k "
+    "2 hops from 1,000": "WITH h1 AS MATERIALIZED (SELECT DISTINCT k.src AS p, k.dst AS f FROM Knows k "
     "JOIN Person q ON q.name = k.src WHERE q.team = $team), "
-    "h2 AS (SELECT DISTINCT h1.p, k.dst AS f FROM h1 JOIN Knows k ON k.src = h1.f) "
+    "h2 AS MATERIALIZED (SELECT DISTINCT h1.p, k.dst AS f FROM h1 JOIN Knows k ON k.src = h1.f) "
     "SELECT count(*) FROM (SELECT * FROM h1 UNION SELECT * FROM h2) WHERE p <> f",
     "group by": "SELECT city, count(*), avg(age) FROM Person GROUP BY city",
     "anti-join": "SELECT count(*) FROM Person p "

@@ -40,6 +40,8 @@ from omnigraph_core.read.compare import holds
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import NodeType
 
+_RANGES = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -59,6 +61,8 @@ class Conditions:
     where: dict[str, list[str]] = field(default_factory=dict)
     equalities: dict[str, set[str]] = field(default_factory=dict)
     """Properties of a variable that are compared with one value."""
+    ranges: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Of a variable, the properties that are to lie on one side of a value, and the SQL that says so."""
     searches: dict[str, list[TextSearch]] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
     absences: list[Absence] = field(default_factory=list)
@@ -96,9 +100,7 @@ def sort_clauses(clauses: Iterable[MatchClause], run: Run) -> Conditions:
 def _sort_comparison(found: Conditions, clause: Comparison, run: Run) -> None:
     left, right = clause.left, clause.right
     if isinstance(left, PropertyUse) and is_value(right):
-        _add(found, left.variable, _pushed(left, clause.operator, evaluate(right, run.params, run.now)))
-        if clause.operator is Operator.EQ:
-            found.equalities.setdefault(left.variable, set()).add(left.property)
+        _push(found, left, clause.operator, evaluate(right, run.params, run.now))
     elif isinstance(right, PropertyUse) and is_value(left):
         value = evaluate(left, run.params, run.now)
         if clause.operator is Operator.CONTAINS and isinstance(value, tuple):
@@ -106,14 +108,21 @@ def _sort_comparison(found: Conditions, clause: Comparison, run: Run) -> None:
         elif clause.operator in (Operator.CONTAINS, Operator.STARTS_WITH):
             _add(found, right.variable, within_text_sql(clause.operator, value, right.property))
         else:
-            _add(found, right.variable, _pushed(right, flipped(clause.operator), value))
-            if clause.operator is Operator.EQ:
-                found.equalities.setdefault(right.variable, set()).add(right.property)
+            _push(found, right, flipped(clause.operator), value)
     elif is_value(left) and is_value(right):
         values = [evaluate(side, run.params, run.now) for side in (left, right)]
         found.impossible |= not holds(values[0], clause.operator, values[1])
     else:
         found.comparisons.append(clause)
+
+
+def _push(found: Conditions, use: PropertyUse, operator: Operator, value: object) -> None:
+    sql = _pushed(use, operator, value)
+    _add(found, use.variable, sql)
+    if operator is Operator.EQ:
+        found.equalities.setdefault(use.variable, set()).add(use.property)
+    elif operator in _RANGES and not use.type.is_list and not isinstance(sql, NoMatch):
+        found.ranges.setdefault(use.variable, {}).setdefault(use.property, []).append(sql)
 
 
 def _pushed(use: PropertyUse, operator: Operator, value: object) -> Sql:

@@ -165,11 +165,11 @@ class Entities:
         self._ids = ids
         return np.arange(len(ids), dtype=np.int64)
 
-    def scan(self, where: str | None, columns: Sequence[str]) -> IntArray:
+    def scan(self, where: str | None, columns: Sequence[str], *, use_index: bool = True) -> IntArray:
         """The codes of all that pass a filter, with these properties read along the way."""
         columns = [name for name in columns if name not in self._id_names]
         batches, rows, size = [], 0, 0
-        for batch in self._scan([ID_COLUMN, *columns], where):
+        for batch in self._scan([ID_COLUMN, *columns], where, use_index=use_index):
             rows, size = rows + batch.num_rows, size + batch.nbytes
             self._budget.check_bytes(rows, size)
             batches.append(batch)
@@ -293,8 +293,10 @@ class Entities:
 
         return pa.schema([self.table.schema.field(name) for name in columns]).empty_table()
 
-    def _scan(self, columns: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
-        for batch in self.table.scan(columns, where):
+    def _scan(
+        self, columns: Sequence[str], where: str | None, *, use_index: bool = True
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in self.table.scan(columns, where, use_index=use_index):
             self._budget.check_time()
             self._statistics.count_read(batch.num_rows, batch.nbytes)
             if batch.num_rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from omnigraph_core.query.checked import Aggregate, CheckedRead, Column, ColumnKey, NodeUse
@@ -19,6 +18,8 @@ from omnigraph_core.read.values import value_codes, value_hashes
 from omnigraph_core.spill import SpilledRows, give_back_memory
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import pyarrow as pa
 
 _ROWS = "rows"
@@ -39,6 +40,8 @@ class Grouping:
     """The groups of one read. A state table has a column for each key, and some for each aggregate."""
 
     def __init__(self, read: CheckedRead, budget: Budget) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self._read = read
         self._budget = budget
         self._memory = max(1 << 20, budget.memory_bytes // _MEMORY_PARTS)

@@ -8,7 +8,6 @@ arithmetic on whole columns. Nothing rests on hashes being different: the words 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ class IdTable:
         if len(texts) < _ROWS_FOR_THREADS:
             pieces = [self._find(part) for part in parts]
         else:
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(2) as pool:
                 pieces = list(pool.map(self._find, parts))
         return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)

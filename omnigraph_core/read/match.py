@@ -23,6 +23,7 @@ from omnigraph_core.read.plan import (
     Step,
 )
 from omnigraph_core.read.rows import START, Rows
+from omnigraph_core.read.selectivity import index_pays
 from omnigraph_core.read.text import matching_ids
 from omnigraph_core.read.values import constant_array, value_codes
 from omnigraph_core.schema import EntityType
@@ -97,7 +98,7 @@ class Matcher:
     def _scanned(self, step: ScanNodes) -> IntArray:
         entities = self._session.nodes(step.node.name)
         if not step.searches:
-            return entities.scan(step.where, step.columns)
+            return entities.scan(step.where, step.columns, use_index=index_pays(entities, step))
         found = matching_ids(self._session, entities, step.searches, step.where)
         return entities.codes_of(found)
 

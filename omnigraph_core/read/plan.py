@@ -37,6 +37,10 @@ class ScanNodes:
     estimate: int = 0
     is_single: bool = False
     """The key is given, so that there is one at most."""
+    ranges: tuple[tuple[str, str], ...] = ()
+    """Properties that are to lie in a range, and the conditions as SQL."""
+    equal: frozenset[str] = frozenset()
+    """Properties that are to equal a value."""
 
     def __str__(self) -> str:
         text = f"scan {self.node.name} as {shown(self.variable)}{_conditions(self.where, self.searches)}"

@@ -8,6 +8,7 @@ step that adds the fewest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from omnigraph_core.query.checked import (
     Absence,
@@ -204,7 +205,14 @@ class _MatchSteps:
         )
         estimate = max(1, round(self._expected(variable)))
         single = self._is_single(variable)
-        self._steps.append(ScanNodes(variable, node, where, searches, joins, carried, estimate, single))
+        ranges = self._conditions.ranges.get(variable, {})
+        scan = ScanNodes(variable, node, where, searches, joins, carried, estimate, single)
+        scan = replace(
+            scan,
+            ranges=tuple((name, " AND ".join(f"({sql})" for sql in texts)) for name, texts in ranges.items()),
+            equal=frozenset(self._conditions.equalities.get(variable, ())),
+        )
+        self._steps.append(scan)
         self.bound[variable] = node
 
     def _joins(self, variable: str) -> tuple[Comparison, ...]:

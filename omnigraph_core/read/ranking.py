@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 # Up to here the nearest are found by comparing with every vector, index or not.
 EXACT_ROWS_MAX = 100_000
 
+# An index compares vectors by a few bits of them; of so many it finds, the nearest are found exactly.
+_CANDIDATES_PER_ROW = 10
+_CANDIDATES_MIN = 200
+
 DEFAULT_FUSION_K = 60
 _VECTORS_PER_BATCH = 50_000
 
@@ -136,7 +140,7 @@ def _distances(
         and limit is not None
         and has_vector_index(entities.table, search.property)
     ):
-        count = max(1, min(limit, len(codes)))
+        count = min(max(limit * _CANDIDATES_PER_ROW, _CANDIDATES_MIN), len(codes))
         found = nearest_ids(entities.table, search.property, vector.tolist(), count, candidates.where)
         codes = entities.codes_of(found)
     pieces = [

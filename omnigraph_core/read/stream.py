@@ -21,13 +21,12 @@ from omnigraph_core.query.checked import (
 )
 from omnigraph_core.query.syntax import AggregateFunction
 from omnigraph_core.query.values import evaluate
-from omnigraph_core.read.groups import Grouping
 from omnigraph_core.read.match import Matcher
 from omnigraph_core.read.plan import MatchPlan, ScanNodes
 from omnigraph_core.read.result import Answer, answer_of
 from omnigraph_core.read.rows import Rows
+from omnigraph_core.read.selectivity import index_pays
 from omnigraph_core.read.sorting import Sorter, SortKey
-from omnigraph_core.read.topk import Best
 from omnigraph_core.read.values import constant_array
 from omnigraph_core.schema.model import ID_COLUMN
 
@@ -116,6 +115,8 @@ class StreamedRead:
         return answer_of(shown_table(self._read, ordered_groups(self._read, columns)))
 
     def _grouped(self) -> Answer:
+        from omnigraph_core.read.groups import Grouping
+
         read, session = self._read, self._session
         grouping = Grouping(read, session.budget)
         wanted = [
@@ -150,6 +151,8 @@ class StreamedRead:
     def _best(self, limit: int) -> Answer:
         """The first rows, by ids and what they are ordered by; the rest of them is read at the end."""
         import pyarrow as pa
+
+        from omnigraph_core.read.topk import Best
 
         keys, operands, names = self._order()
         best = Best(keys, limit)
@@ -216,7 +219,13 @@ class StreamedRead:
         entities = session.nodes(self._scan.node.name)
         names = list(dict.fromkeys(_column(each) for each in operands if _is_read(each))) or [ID_COLUMN]
         size = min(_BATCH_BYTES_MAX, max(1 << 18, session.budget.memory_bytes // _MEMORY_PARTS))
-        reader = entities.table.scan(names, self._scan.where, batch_rows=_BATCH_ROWS, batch_bytes=size)
+        reader = entities.table.scan(
+            names,
+            self._scan.where,
+            batch_rows=_BATCH_ROWS,
+            batch_bytes=size,
+            use_index=index_pays(entities, self._scan),
+        )
         for batch in reader:
             session.budget.check_time()
             session.statistics.count_read(batch.num_rows, batch.nbytes)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset
 
+_SAMPLE_PLACES = 8
+
 # Of a scan whose memory is bounded: batches decoded before they are asked for, and bytes fetched.
 _READ_AHEAD = 4
 _IO_BUFFER_MIN = 16 << 20
@@ -149,8 +151,11 @@ class Table:
         fragment_ids: Sequence[int] | None = None,
         blobs: bool = False,
         order_by: str | None = None,
+        use_index: bool = True,
     ) -> RowStream:
         """Stream rows; the filter always runs before anything else sees a row.
+
+        Without `use_index` the filter reads the columns it is about.
 
         With `batch_bytes` a batch is about as large at most, and few are read ahead.
 
@@ -173,6 +178,7 @@ class Table:
                 fragments=fragments,
                 blob_handling="all_binary" if blobs else None,
                 order_by=None if order_by is None else [order_by],
+                use_scalar_index=use_index,
             )
             return RowStream(self.ref, scanner.to_reader())
 
@@ -196,6 +202,15 @@ class Table:
             blobs=blobs,
         )
         return reader.read_all()
+
+    def sample(self, columns: Sequence[str], rows: int) -> pa.Table:
+        """Some rows from all over the table, the same ones every time; a few at each of a few places."""
+        total = self.count_rows()
+        places = range(0, total, max(1, total // _SAMPLE_PLACES))
+        each = -(-rows // _SAMPLE_PLACES)
+        chosen = [place + step for place in places for step in range(each) if place + step < total]
+        with lance_failures(self.ref, "reading"):
+            return self._dataset.take(sorted(set(chosen)), columns=list(columns))
 
     def count_rows(self, where: str | None = None) -> int:
         with lance_failures(self.ref, "counting"):
