@@ -221,9 +221,13 @@ class _WrittenLoad(_SparkLoad):
         self._checked.among.raise_if_any()
 
     def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
-        """What tasks have found holds while nothing has moved that they looked at."""
+        """What tasks have found holds while nothing has moved that they looked at.
+
+        A taken id is asked for again: of a row that it would replace no unique tuple is
+        held, which takes the ids of all parts to know.
+        """
         checked = self._checked
-        if checked is None or not _is_current(checked, committed.base):
+        if checked is None or checked.key_conflict is not None or not _is_current(checked, committed.base):
             super()._ask(changes, committed, violations)
             return
         for key in checked.reads:

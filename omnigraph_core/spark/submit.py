@@ -25,6 +25,7 @@ from omnigraph_core.errors import StorageError, UsageError
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.settings import Settings, environment_for_child, s3_environment
 from omnigraph_core.spark.driver import ACCESS_CONF, GRAPH_CONF, OPERATION_CONF
+from omnigraph_core.spark.java import java_of_python, make_java_home
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.progress import read_progress
 from omnigraph_core.spark.spec import JobSpec
@@ -77,21 +78,8 @@ def find_submit(options: SparkOptions, settings: Settings) -> Path:
     submit = home / "bin" / "spark-submit"
     if not submit.is_file():
         raise UsageError(f"there is no Spark in {home}", hint="--spark-home names where bin/spark-submit is")
-    _require_java(settings)
+    java_of_python(settings)
     return submit
-
-
-def _require_java(settings: Settings) -> None:
-    home = settings.spark.java_home
-    if home is not None:
-        if not (Path(home) / "bin" / "java").is_file():
-            raise UsageError(
-                f"JAVA_HOME is {home}, and there is no Java in it", hint="Spark needs Java 17 or 21"
-            )
-    elif settings.spark.java_on_path is None:
-        raise UsageError(
-            "--spark needs Java, which is not installed", hint="install Java 17 or 21, or set JAVA_HOME"
-        )
 
 
 class Submission:
@@ -157,6 +145,9 @@ class Submission:
         options = self._options
         conf = dict(_DEFAULTS)
         environment = {"PYTHONWARNINGS": "ignore", "SPARK_SUBMIT_OPTS": self._logging(folder, log)}
+        java = java_of_python(self._settings)
+        if java is not None:
+            environment["JAVA_HOME"] = str(make_java_home(folder, java))
         if not options.in_cluster:
             environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
         if options.is_here:

@@ -34,6 +34,7 @@ edge Likes: P -> Free
 """
 START = [
     *(node("P", k=f"p{number}", n=number) for number in range(6)),
+    *(node("Free", id=f"t{number}", name=f"name{number}") for number in range(6)),
     edge("Link", "p0", "p1", w=1, id="first"),
 ]
 
@@ -91,6 +92,10 @@ BAD: dict[str, tuple[str, list[dict[str, Any]]]] = {
     ),
     "a unique value twice": ("append", [*NEW, node("P", k="x", mail="3@x"), node("Free", name="free1")]),
     "a unique pair that is there": ("append", [edge("Link", "p0", "p1"), edge("Link", "p2", "p1"), *NEW]),
+    "taken ids with each other's values": (
+        "append",
+        [*(node("Free", id=f"t{number}", name=f"name{(number + 1) % 6}") for number in range(6)), *NEW],
+    ),
     "no such node": ("append", [edge("Link", "p0", "nobody"), *NEW, edge("Likes", "none", "mine")]),
     "too many edges": ("append", [*NEW, *(edge("Link", "new0", f"p{number}") for number in range(1, 5))]),
     "edges left alone": ("overwrite", [node("P", k="p0"), node("P", k="other")]),
