@@ -147,7 +147,24 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
 
 def environment_for_child(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:
     """The environment of this process for one that it starts, and in it the S3 access of `settings`."""
-    return {**os.environ, **s3_environment(settings.s3), **more}
+    own = {name: value for name, value in os.environ.items() if name not in _S3_VARIABLES}
+    return {**own, **s3_environment(settings.s3), **more}
+
+
+_S3_VARIABLES = frozenset(
+    {
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_S3_FORCE_PATH_STYLE",
+        "AWS_ALLOW_HTTP",
+        "OMNIGRAPH_LEASE_TTL",
+    }
+)
 
 
 def s3_environment(s3: S3Settings) -> dict[str, str]:

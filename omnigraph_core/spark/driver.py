@@ -6,6 +6,7 @@ from there, progress and result are written there.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.load.budget import MemoryBudget
-from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.settings import Settings, load_settings, s3_environment
 from omnigraph_core.spark.check import CheckTask, DealTask
 from omnigraph_core.spark.intake import WrittenType
 from omnigraph_core.spark.outcome import (
@@ -49,9 +50,18 @@ def main() -> None:
     context = SparkContext.getOrCreate()
     conf = context.getConf()
     access = conf.get(ACCESS_CONF)
-    settings = load_settings(json.loads(access)) if access else load_settings()
+    settings = decode_access(access) if access else load_settings()
     run(context, conf.get(GRAPH_CONF), conf.get(OPERATION_CONF), settings)
     context.stop()
+
+
+def encode_access(settings: Settings) -> str:
+    """The S3 access of a driver elsewhere, as text without anything that a properties file would change."""
+    return base64.b64encode(json.dumps(s3_environment(settings.s3)).encode()).decode()
+
+
+def decode_access(text: str) -> Settings:
+    return load_settings(json.loads(base64.b64decode(text)))
 
 
 def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None:

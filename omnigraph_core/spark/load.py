@@ -132,12 +132,12 @@ class _ReadLoad(_SparkLoad):
     """A load whose rows tasks have read."""
 
     def take(self, job: RunningJob, given: Given) -> None:
-        digests = Digests(given)
-        parsed, _ = job.run(self._spec(job, given, Target.PIECES))
-        violations = self._collector()
-        self._take(_pieces(self._schema, parsed, job.storage, violations), violations)
-        self._examine(violations)
-        self._intent = replace(self._intent, inputs=digests.result())
+        with Digests(given) as digests:
+            parsed, _ = job.run(self._spec(job, given, Target.PIECES))
+            violations = self._collector()
+            self._take(_pieces(self._schema, parsed, job.storage, violations), violations)
+            self._examine(violations)
+            self._intent = replace(self._intent, inputs=digests.result())
 
 
 def _pieces(schema: Schema, parsed: Parsed, storage: Storage, violations: Violations) -> Iterator[TypedRows]:
@@ -172,10 +172,10 @@ class _WrittenLoad(_SparkLoad):
     _checked: Checked | None = None
 
     def run(self, job: RunningJob, given: Given, branch: str) -> Loaded:
-        digests = Digests(given)
         with job.recorded(None):
-            self._take_written(job, given, self._door.base(branch))
-            self._intent = replace(self._intent, inputs=digests.result())
+            with Digests(given) as digests:
+                self._take_written(job, given, self._door.base(branch))
+                self._intent = replace(self._intent, inputs=digests.result())
             if not self._intakes:
                 self._write_rejects()
                 self._keep_rejects()

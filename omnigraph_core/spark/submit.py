@@ -7,7 +7,6 @@ when it does not.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import signal
@@ -23,8 +22,8 @@ from types import FrameType
 
 from omnigraph_core.errors import StorageError, UsageError
 from omnigraph_core.progress import Progress, ProgressEvent
-from omnigraph_core.settings import Settings, environment_for_child, s3_environment
-from omnigraph_core.spark.driver import ACCESS_CONF, GRAPH_CONF, OPERATION_CONF
+from omnigraph_core.settings import Settings, environment_for_child
+from omnigraph_core.spark.driver import ACCESS_CONF, GRAPH_CONF, OPERATION_CONF, encode_access
 from omnigraph_core.spark.java import java_of_python, make_java_home
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.progress import read_progress
@@ -179,7 +178,7 @@ class Submission:
         """The S3 access for a driver elsewhere: in a file that only we can read, never in a command line."""
         path = folder / "access.properties"
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-            file.write(f"{ACCESS_CONF}={json.dumps(s3_environment(self._settings.s3))}\n")
+            file.write(f"{ACCESS_CONF}={encode_access(self._settings)}\n")
         return ["--properties-file", str(path), "--load-spark-defaults"]
 
 

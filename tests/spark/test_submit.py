@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from omnigraph_core.graph import Graph, OpenMode
@@ -88,12 +91,15 @@ def test_overwrite_on_s3_with_input_on_s3(
     inputs = open_storage(parse_location(folder, tmp_path), settings).control
     inputs.put("in/a.jsonl", (tmp_path / "d1.jsonl").read_bytes())
     inputs.put("in/b.jsonl", json.dumps(node("Person", name="Zoe")).encode())
+    packed = io.BytesIO()
+    pq.write_table(pa.table({"name": [f"firm {number}" for number in range(30)]}), packed, row_group_size=9)
+    inputs.put("in/Company.parquet", packed.getvalue())
     assert omnigraph("init", "--schema", "s1.pg", place, environment=environment).code == 0
     data = f"{folder}/in/"
     done = omnigraph("load", place, "--data", data, "--mode", "overwrite", *MASTER, environment=environment)
     assert done.code == 0, done.err
     found = Graph.open(place, settings, OpenMode.READ_WRITE)
-    assert len(exported(found)) == len(D1) + 1
+    assert len(exported(found)) == len(D1) + 31
     check_whole(found)
     assert environment["AWS_SECRET_ACCESS_KEY"] not in done.out + done.err
 
