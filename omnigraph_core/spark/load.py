@@ -87,12 +87,12 @@ class SparkLoader:
         runner = Submission(self.door.storage, self.settings, self.options, self.progress).run
         common = (self.door, self.schema, mode, intent, self.settings.memory_limit_bytes, self.progress)
         if mode is LoadMode.MERGE or dry_run:
-            with closing(_ReadLoad(*common, rejecting)) as read:
+            with closing(_ReadLoad(*common, rejecting, self.settings.load_concurrency)) as read:
                 job = RunningJob(self.door, runner, self.options, branch, intent.actor)
                 with job.recorded(start):
                     read.take(job, given)
                     return read.finish(branch, start, dry_run=dry_run)
-        with closing(_WrittenLoad(*common, rejecting)) as written:
+        with closing(_WrittenLoad(*common, rejecting, self.settings.load_concurrency)) as written:
             job = RunningJob(self.door, runner, self.options, branch, intent.actor)
             if start is None:
                 return written.run(job, given, branch)

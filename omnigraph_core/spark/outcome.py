@@ -202,8 +202,9 @@ class Parsed:
         return any(each.failure is not None or each.total for each in self.outcomes)
 
     def violations_of(self, number: int) -> list[Violation]:
-        """Those kept of one part, with the lines of the file."""
-        return [_shifted(each, self.lines_before[number]) for each in self.outcomes[number].violations]
+        """Those kept of one part, by line, with the lines of the file."""
+        found = [_shifted(each, self.lines_before[number]) for each in self.outcomes[number].violations]
+        return sorted(found, key=lambda violation: violation.line or 0)
 
     @property
     def keys(self) -> list[str]:

@@ -218,8 +218,7 @@ class PieceWriter:
         self._pieces: list[str] = []
 
     def take(self, piece: TypedRows, violations: Violations) -> None:
-        if violations.total and not self._place.spec.is_rejecting:
-            return
+        """Also beside records that are wrong: the front counts what is wrong with the values of these."""
         rows = piece.rows.append_column(LINE_COLUMN, piece.lines)
         self._waiting.append(rows)
         self._bytes += rows.nbytes

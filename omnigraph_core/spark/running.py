@@ -108,7 +108,7 @@ class RunningJob:
         written = set(paths) - self._files
         if written:
             self._files |= written
-            name = f"{self._lists}/front-{len(self._files)}.json"
+            name = f"{self._lists}/front-{new_ulid()}.json"
             self.storage.control.put(name, json.dumps(sorted(written)).encode())
 
     def hand_over(self, kept: frozenset[str]) -> None:

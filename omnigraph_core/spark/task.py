@@ -97,7 +97,7 @@ class _Writing:
                 writers[key].take(piece, violations)
                 self.rows_read.add(piece.rows.num_rows)
             found: dict[str, TypeOutcome] = {}
-            if self.spec.is_rejecting or not violations.total:
+            if self.spec.target is Target.PIECES or self.spec.is_rejecting or not violations.total:
                 found = {key: writer.finish() for key, writer in writers.items()}
         except (BadDataError, LimitError, UsageError) as error:
             return SplitOutcome(number, 0, {}, failure=encode_failure(error))

@@ -18,6 +18,8 @@ from tests.programs import require_program
 
 SPARK = SparkOptions()
 
+pytest.register_assert_rewrite("tests.spark.twins")
+
 
 @pytest.fixture(scope="session")
 def spark_context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:

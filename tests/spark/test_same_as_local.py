@@ -77,6 +77,14 @@ def test_all_new_records(mode: str, twins: Twins, checked: str) -> None:
     assert found.outcome["counts"]["node:P"] >= 7
 
 
+def test_a_merge_of_mistakes(twins: Twins) -> None:
+    """Values are checked by the front, also of a part with lines that could not be read."""
+    records = [node("P", k=f"m{number}", n="many" if number % 3 else 100) for number in range(18)]
+    found = twins.load([twins.file("in.jsonl", records)], "merge")
+    assert found.failure is not None
+    assert len(found.failure[1].splitlines()) == 18
+
+
 def test_a_merge(twins: Twins) -> None:
     """Its records are checked by the front, always."""
     records = [*NEW, node("P", k="p1", n=50), edge("Link", "p0", "p1", w=9)]
