@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.settings import Settings, load_settings, s3_environment
 from omnigraph_core.spark.check import CheckTask, DealTask
 from omnigraph_core.spark.intake import WrittenType
 from omnigraph_core.spark.outcome import (
+    JobAborted,
     Json,
     Parsed,
     decode_failure,
@@ -180,7 +181,7 @@ def _spark_failures() -> Iterator[None]:
         failure = failure_in(text)
         if failure is not None:
             raise decode_failure(failure) from error
-        raise StorageError(f"the Spark job failed: {_reason(text)}") from error
+        raise JobAborted(f"the Spark job failed: {_reason(text)}") from error
 
 
 def _reason(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from omnigraph_core import errors
 from omnigraph_core.change.violations import InvalidRecords, Violation
-from omnigraph_core.errors import InternalError, OmnigraphError
+from omnigraph_core.errors import InternalError, OmnigraphError, StorageError
 from omnigraph_core.load.compressed import DamagedInput
 from omnigraph_core.load.source import LineTooLong
 from omnigraph_core.records import dataclass
@@ -22,6 +22,10 @@ from omnigraph_core.spark.splits import Split
 from omnigraph_core.storage import Storage
 
 Json = dict[str, Any]
+
+
+class JobAborted(StorageError):
+    """Spark gave up, for a reason that is in its log if anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,8 @@ def encode_failure(error: OmnigraphError) -> Json:
         content["total"] = error.total
     elif isinstance(error, LineTooLong):
         content["line_too_long"] = [error.source, error.line, error.limit]
+    elif isinstance(error, JobAborted):
+        content["aborted"] = True
     elif isinstance(error, DamagedInput):
         content["damaged"] = [error.source, error.problem]
     return content
@@ -154,6 +160,8 @@ def decode_failure(content: Json, lines_before: int = 0) -> OmnigraphError:
     if "line_too_long" in content:
         source, line, limit = content["line_too_long"]
         return LineTooLong(source, line + lines_before, limit)
+    if "aborted" in content:
+        return JobAborted(content["message"], hint=content["hint"])
     if "damaged" in content:
         return DamagedInput(*content["damaged"])
     kinds = {each.kind.value: each for each in vars(errors).values() if _is_kind(each)}

@@ -20,12 +20,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from omnigraph_core.errors import StorageError, UsageError
+from omnigraph_core.errors import OmnigraphError, StorageError, UsageError
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.settings import Settings, environment_for_child
 from omnigraph_core.spark.driver import ACCESS_CONF, GRAPH_CONF, OPERATION_CONF, encode_access
 from omnigraph_core.spark.java import java_of_python, make_java_home
 from omnigraph_core.spark.options import SparkOptions
+from omnigraph_core.spark.outcome import JobAborted, read_result
 from omnigraph_core.spark.progress import read_progress
 from omnigraph_core.spark.spec import JobSpec
 from omnigraph_core.storage import Storage
@@ -97,18 +98,26 @@ class Submission:
         log = folder / "spark.log"
         try:
             code = self._run(spec, folder, log)
-            has_result = self._storage.control.exists(f"{spec.folder}/result.json")
+            reason = self._failure(spec, code)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        if has_result:
+        if reason is None:
             shutil.rmtree(folder, ignore_errors=True)
             return
         _leave_only(folder, log)
-        raise SparkFailed(
-            f"the Spark job ended with code {code} and without a result; nothing was changed",
-            hint=f"Spark's log is in {log}",
-        )
+        raise SparkFailed(f"{reason}; nothing was changed", hint=f"Spark's log is in {log}")
+
+    def _failure(self, spec: JobSpec, code: int) -> str | None:
+        """Why the log is worth keeping; None if there is a result, or a failure that says it all."""
+        try:
+            if read_result(self._storage, spec.folder) is None:
+                return f"the Spark job ended with code {code} and without a result"
+        except JobAborted as error:
+            return str(error)
+        except OmnigraphError:
+            return None
+        return None
 
     def _run(self, spec: JobSpec, folder: Path, log: Path) -> int:
         command, environment = self._command(spec, folder, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from omnigraph_core.errors import StorageError
+from omnigraph_core.errors import BadDataError, OmnigraphError, StorageError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark import load as spark_load
 from omnigraph_core.spark import splits
-from omnigraph_core.spark.outcome import read_result
+from omnigraph_core.spark.outcome import JobAborted, read_result, write_failed
 from omnigraph_core.spark.spec import JobSpec
 from omnigraph_core.spark.submit import SparkFailed, Submission
 from omnigraph_core.write import staging
@@ -90,6 +91,39 @@ def test_a_job_without_a_result(graph: Graph, data: str, monkeypatch: pytest.Mon
         graph.load([data], LoadMode.APPEND, spark=SPARK)
     assert leftovers(graph) == []
     check_whole(graph)
+
+
+def test_what_is_worth_its_log(graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that Spark gave up on; not one that says what was wrong with the input."""
+    monkeypatch.undo()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    failures: list[tuple[OmnigraphError | None, bool]] = [
+        (JobAborted("the Spark job failed: no more memory"), True),
+        (BadDataError("not like this"), False),
+        (None, True),
+    ]
+    spec = JobSpec("op", "", None, *[None] * 11)  # type: ignore[arg-type, call-arg]
+    for failure, is_kept in failures:
+
+        def ran(self: Submission, spec: JobSpec, folder: Path, log: Path, failure: Any = failure) -> int:
+            log.write_text("what Spark said")
+            (folder / "blocks").mkdir()
+            if failure is not None:
+                write_failed(self._storage, spec.folder, failure)
+            return 1
+
+        monkeypatch.setattr(Submission, "_run", ran)
+        submission = Submission(graph.door.storage, graph.settings, SPARK, lambda event: None)
+        if is_kept:
+            with pytest.raises(SparkFailed) as failed:
+                submission.run(spec)
+            (log,) = tmp_path.glob("omnigraph-spark-*/*")
+            assert str(log) in str(failed.value.hint)
+            shutil.rmtree(log.parent)
+        else:
+            submission.run(spec)
+        assert list(tmp_path.glob("omnigraph-spark-*")) == []
+        graph.door.storage.control.delete_prefix(spec.folder)
 
 
 def test_whoever_writes_next_clears_what_a_dead_load_left(
