@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph_core.change.changeset import Origin
@@ -165,12 +165,12 @@ class WrittenIntake(Intake):
                 rows = written.without_made_ids(self._read_back(written), self._storage)
                 yield Origin.of(written.source, lines), rows.take(chosen)
 
-    def sink(self) -> RowSink:
+    def sink(self, on_written: Callable[[Sequence[StagedFile]], None]) -> RowSink:
         """The fragments to publish. Those with rejected rows are written anew without them."""
         import numpy as np
         import pyarrow as pa
 
-        sink = RowSink(self._storage, self._table)
+        sink = RowSink(self._storage, self._table, on_written)
         for written in self._written.fragments:
             inside = self._rejected_in(written)
             if not inside:

@@ -29,7 +29,7 @@ from omnigraph_core.load.staging import Stager
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress
 from omnigraph_core.records import dataclass
-from omnigraph_core.schema import Schema
+from omnigraph_core.schema import EntityType, Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark.check import Checked
 from omnigraph_core.spark.digests import Digests
@@ -147,15 +147,14 @@ def _pieces(schema: Schema, parsed: Parsed, storage: Storage, violations: Violat
         report(parsed, outcome.split, violations)
         for key, found in outcome.types.items():
             for path in found.pieces:
-                yield _typed(read_piece(storage, path), entities[key].table_key, split.name, before, schema)
+                yield _typed(entities[key], read_piece(storage, path), split.name, before)
             if not found.pieces:
                 yield no_rows(entities[key], split.name)
 
 
-def _typed(rows: pa.Table, key: str, source: str, before: int, schema: Schema) -> TypedRows:
+def _typed(entity: EntityType, rows: pa.Table, source: str, before: int) -> TypedRows:
     import pyarrow.compute as pc
 
-    entity = next(each for each in schema.types() if each.table_key == key)
     lines = pc.add(rows.column(LINE_COLUMN).combine_chunks(), before)
     return TypedRows(entity, rows.select(rows.column_names[:-1]), source, lines)
 
@@ -261,8 +260,7 @@ class _WrittenStager(Stager):
     ) -> StagedWrite:
         assert isinstance(intake, WrittenIntake)
         change = identified.change
-        sink = intake.sink()
-        self._job.add_files([file.path for file in sink.files])
+        sink = intake.sink(lambda files: self._job.add_files(file.path for file in files))
         self._sinks[change.key] = sink
         if change.verb is Verb.REPLACE:
             return sink.stage_overwrite(writable.table, operation_id)
