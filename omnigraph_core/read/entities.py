@@ -14,9 +14,9 @@ from omnigraph_core.manifest.snapshot import SubTableEntry
 from omnigraph_core.read.arrays import distinct, is_among, whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.cache import CacheKey, ReadCache
-from omnigraph_core.read.columns import KeptColumn, Positions
+from omnigraph_core.read.columns import KeptColumn, Positions, names_of_id
 from omnigraph_core.read.idtable import IdTable
-from omnigraph_core.schema import EntityType, NodeType, Scalar
+from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import in_filter
@@ -58,7 +58,7 @@ class Entities:
         self._cache = cache
         self._ids: pa.Array = pa.array([], pa.utf8())
         self._columns: dict[str, KeptColumn] = {}
-        self._id_names = {ID_COLUMN, *_names_of_id(entity)}
+        self._id_names = {ID_COLUMN, *names_of_id(entity)}
         self._numbering: IdTable | None = None
         self._positions: Positions | None = None
         self.codes_are_positions = False
@@ -301,12 +301,3 @@ class Entities:
             self._statistics.count_read(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch.select(list(columns))
-
-
-def _names_of_id(entity: EntityType) -> list[str]:
-    """A text that is the whole key of a node is its id, letter for letter; nothing else need be read."""
-    key = entity.key if isinstance(entity, NodeType) else None
-    if key is None or len(key.columns) != 1:
-        return []
-    prop = entity.find_property(key.columns[0])
-    return [prop.name] if prop is not None and prop.type.scalar is Scalar.STRING else []
