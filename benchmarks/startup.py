@@ -1,8 +1,9 @@
 """What a command costs from nothing to its exit, as a ratio to `python -c "import lance"`.
 
 Each round starts every command once, in a new process, so that a busy machine is busy for all of
-them; the best of all rounds counts. Both packages are compiled first, as pip does when it
-installs them: where Python writes no bytecode, a checkout would be compiled in every process.
+them. Times are the best of all rounds; a ratio is the median of the rounds' own ratios. Both
+packages are compiled first, as pip does when it installs them: where Python writes no bytecode, a
+checkout would be compiled in every process.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import compileall
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -88,11 +90,11 @@ def main() -> None:
         rounds = [
             {name: spent_by(command) for name, command in todo.items()} for _ in range(arguments.rounds)
         ]
-    best = {name: [min(each[name][i] for each in rounds) for i in (0, 1)] for name in todo}
     print(f"{'':<24}{'wall':>9}{'ratio':>7}{'CPU':>10}{'ratio':>7}")
-    for name, (wall, cpu) in best.items():
-        to_peer = wall / best[PEER][0], cpu / best[PEER][1]
-        print(f"{name:<24}{wall * 1000:6.0f} ms{to_peer[0]:6.2f}x{cpu * 1000:7.0f} ms{to_peer[1]:6.2f}x")
+    for name in todo:
+        wall, cpu = (min(each[name][i] for each in rounds) * 1000 for i in (0, 1))
+        ratios = [statistics.median(each[name][i] / each[PEER][i] for each in rounds) for i in (0, 1)]
+        print(f"{name:<24}{wall:6.0f} ms{ratios[0]:6.2f}x{cpu:7.0f} ms{ratios[1]:6.2f}x")
 
 
 if __name__ == "__main__":

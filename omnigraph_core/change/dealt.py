@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.change.identity import tuple_texts
 from omnigraph_core.change.parts import part_numbers
@@ -13,6 +13,7 @@ from omnigraph_core.spill import disk_failures, nameless_file
 from omnigraph_core.tables.dataset import Table
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 # So many rows are compared at a time: every time the other side is hashed anew.
@@ -27,8 +28,9 @@ class Dealt:
         self._places: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self._file = nameless_file()
 
-    def add(self, rows: pa.Table, texts: pa.Array) -> None:
-        for places, mine in zip(self._places, deal(rows, texts, self._count), strict=True):
+    def add(self, rows: pa.Table, numbers: np.ndarray[Any, Any]) -> None:
+        """Deal rows; `numbers` has the part of each."""
+        for places, mine in zip(self._places, deal(rows, numbers, self._count), strict=True):
             with disk_failures():
                 places.append((self._file.tell(), self._file.write(mine)))
 
@@ -50,15 +52,14 @@ class Dealt:
         self._file.close()
 
 
-def deal(rows: pa.Table, texts: pa.Array, count: int) -> Iterator[bytes]:
+def deal(rows: pa.Table, numbers: np.ndarray[Any, Any], count: int) -> Iterator[bytes]:
     """The rows of each part, as an Arrow stream.
 
-    Those with a null text are compared with nothing, and left out.
+    Those with the number -1 are compared with nothing, and left out.
     """
     import numpy as np
     import pyarrow as pa
 
-    numbers = part_numbers(texts, count)
     order = np.argsort(numbers, kind="stable")
     sorted_rows = rows.take(pa.array(order))
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))
@@ -86,7 +87,7 @@ class DealtTable:
             rows = pa.Table.from_batches([batch])
             texts = tuple_texts(rows, by, entity)
             places = {name: rows.column(name) for name in ("id", "_rowid", "_rowaddr")}
-            self._dealt.add(pa.table({**places, "text": texts}), texts)
+            self._dealt.add(pa.table({**places, "text": texts}), part_numbers(texts, count))
 
     def having(self, number: int, texts: pa.Array) -> pa.Table:
         """The rows of a part whose text is one of these."""

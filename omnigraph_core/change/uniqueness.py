@@ -94,11 +94,7 @@ def _check_held(
     wanted = pc.drop_null(pc.unique(texts))
     if not len(wanted):
         return
-    dealt = committed.dealt(change.entity, group.columns, part, len(wanted))
-    if dealt is None:
-        held = holding(committed.table(change.key), change.entity, group.columns, wanted)
-    else:
-        held = dealt.having(part.number, wanted)
+    held = held_in(committed, change.entity, group.columns, part, wanted)
     # A row that keeps its tuple is most of them; whether the others stay takes all ids.
     mine = change.rows.column("id").take(pc.index_in(held.column("text"), value_set=texts))
     held = held.filter(pc.fill_null(pc.not_equal(held.column("id"), mine), True))
@@ -109,6 +105,16 @@ def _check_held(
     rows = pc.indices_nonzero(pc.is_in(texts, value_set=held.column("text").combine_chunks()))
     describe = _held_words(change, group.columns, texts, holder)
     change.report(conflicts, rows, _only(group.columns), describe)
+
+
+def held_in(
+    committed: Committed, entity: EntityType, columns: Sequence[str], part: Part, wanted: pa.Array
+) -> pa.Table:
+    """Committed rows whose tuple is among `wanted`, all of the part: columns `id` and `text`."""
+    dealt = committed.dealt(entity, columns, part, len(wanted))
+    if dealt is None:
+        return _holding(committed.table(entity.table_key), entity, columns, wanted)
+    return dealt.having(part.number, wanted)
 
 
 def repeats(texts: pa.Array) -> pa.Array:
@@ -155,8 +161,7 @@ def last_of_each(ids: pa.Array, among: pa.Array | None = None) -> pa.Array | Non
     return pa.array(stays)
 
 
-def holding(table: Table, entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> pa.Table:
-    """Committed rows whose tuple is among `wanted`: columns `id` and `text` (of the tuple)."""
+def _holding(table: Table, entity: EntityType, columns: Sequence[str], wanted: pa.Array) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from omnigraph_core.change.parts import Part, parts
+from omnigraph_core.spill import give_back_memory
 
 # Parts of the limit: for rows that wait; for keys that a rule looks at as a whole; for those
 # of one part; for the different ends of edges.
@@ -56,9 +57,7 @@ class MemoryBudget:
 
     def give_back(self) -> None:
         """Return to the system what is not used any more; the allocators would keep it."""
-        import pyarrow as pa
-
-        pa.default_memory_pool().release_unused()
+        give_back_memory()
         if self.is_short:
             _trim()
 

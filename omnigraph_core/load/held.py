@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
 from omnigraph_core.change.dealt import Dealt
 from omnigraph_core.change.identity import tuple_texts
-from omnigraph_core.change.parts import Part
+from omnigraph_core.change.parts import Part, part_numbers
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.load.spool import Spool
@@ -47,6 +47,15 @@ class HeldRows:
     @property
     def count(self) -> int:
         return self._spool.rows
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """The inputs, with the numbers by which rows know theirs."""
+        return self._sources
+
+    def selected(self, columns: list[str]) -> Iterator[pa.Table]:
+        """An empty table, then some columns with the origin of each row, a fragment's worth at a time."""
+        return self._selected(columns)
 
     def add(self, piece: TypedRows) -> None:
         import pyarrow as pa
@@ -116,7 +125,7 @@ class HeldRows:
         for rows in self._selected(dealt_columns(by)):
             rows = rows.combine_chunks().append_column(POSITION_COLUMN, _positions(start, rows.num_rows))
             start += rows.num_rows
-            dealt.add(rows, tuple_texts(rows, by, self.entity))
+            dealt.add(rows, part_numbers(tuple_texts(rows, by, self.entity), count))
         return dealt
 
     def _selected(self, columns: list[str]) -> Iterator[pa.Table]:

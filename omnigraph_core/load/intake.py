@@ -6,19 +6,20 @@ Rows keep the order in which they were read; a row is known by its position in i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
 from omnigraph_core.change.coerce import clipped
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.identity import FreshIds
 from omnigraph_core.change.parts import Part, ask_by_part
-from omnigraph_core.change.uniqueness import check_unique_inside, last_of_each, repeats
+from omnigraph_core.change.uniqueness import check_unique_inside, repeats
 from omnigraph_core.change.values import check_values
 from omnigraph_core.change.violations import Violations
-from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed, match
+from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.held import HeldChange, HeldRows
+from omnigraph_core.load.matching import Matching, RowIds, check_met_once, last_of_each_id
 from omnigraph_core.load.records import TypedRows
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
@@ -38,19 +39,17 @@ class Identified:
     """
 
     change: Change
-    ids: pa.Array | None
+    ids: RowIds | None
     stays: pa.Array | None
     unmatchable: int
 
     def same_rows(self, other: Identified) -> bool:
         """Would the same rows be written?"""
-        return _same(self.ids, other.ids) and _same(self.stays, other.stays)
+        return _same(self.stays, other.stays) and _same(self.ids, other.ids)
 
 
-def _same(one: pa.Array | None, other: pa.Array | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return bool(one.equals(other))
+def _same(one: Any, other: Any) -> bool:
+    return one is other if one is None or other is None else bool(one.equals(other))
 
 
 class Intake:
@@ -63,6 +62,7 @@ class Intake:
         self._rejecting = rejecting
         self._rejected: set[int] = set()
         self._mode = mode
+        self._budget = budget
         self._held = HeldRows(entity, budget)
         self._fresh = FreshIds()
         self._ids_given = 0
@@ -88,7 +88,7 @@ class Intake:
         asks_ids = bool(self._ids_given) and self._mode is not LoadMode.MERGE
         check_among(self._change(Verb.INSERT), parts, violations, asks_ids=asks_ids)
 
-    def identify(self, committed: Committed, violations: Violations) -> Identified:
+    def identify(self, committed: Committed, parts: tuple[Part, ...], violations: Violations) -> Identified:
         """Give every record its id, in the light of what is committed."""
         verb = VERBS[self._mode]
         if self._mode is not LoadMode.MERGE or is_keyed(self.entity):
@@ -96,30 +96,26 @@ class Intake:
         if not self._ids_given and not self.entity.uniques:
             change = self._change(Verb.INSERT)
             return Identified(change, None, self._taken(), self.rows)
-        return self._matched(committed, violations)
+        return self._matched(committed, parts, violations)
 
     def _change(self, verb: Verb) -> HeldChange:
         fresh = not self._ids_given and not is_keyed(self.entity)
         return HeldChange(self.entity, verb, self._held, self._taken(), fresh)
 
-    def _matched(self, committed: Committed, violations: Violations) -> Identified:
+    def _matched(self, committed: Committed, parts: tuple[Part, ...], violations: Violations) -> Identified:
         """Records of a merge, with the ids of the rows they are by their own or by a @unique group.
 
         Of records that give the same id the last one counts; but two that turn out to be one
         entity only by what is committed are a mistake.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        keys, origin = self._held.keys()
-        matched = match(keys, self.entity, lambda: committed.table(self.entity.table_key))
-        self._check_met_once(keys, matched.ids, origin, violations)
-        fresh = matched.ids.null_count == len(matched.ids)
-        ids = pc.coalesce(matched.ids, self._fresh.slice(0, len(matched.ids)))
-        keys = keys.set_column(0, pa.field(ID_COLUMN, pa.utf8(), nullable=False), ids)
-        stays = last_of_each(ids, self._taken())
-        change = TableChange(self.entity, Verb.INSERT if fresh else Verb.UPSERT, keys, origin, fresh=fresh)
-        return Identified(change if stays is None else change.filter(stays), ids, stays, matched.unmatchable)
+        matching = Matching(self._held, committed, parts, self._budget)
+        rows = matching.rows(self._fresh)
+        fresh = matching.is_fresh
+        taken = HeldChange(self.entity, Verb.UPSERT, rows, self._taken(), fresh)
+        check_met_once(taken, matching.by_group, parts, violations)
+        stays = last_of_each_id(taken, parts)
+        change = HeldChange(self.entity, Verb.INSERT if fresh else Verb.UPSERT, rows, stays, fresh)
+        return Identified(change, rows.ids, stays, matching.unmatchable)
 
     def reject(self, positions: Iterable[int]) -> None:
         """Leave rows out from now on."""
@@ -150,12 +146,6 @@ class Intake:
             if pc.any(chosen).as_py():
                 yield origin.filter(chosen), rows.filter(chosen)
 
-    def _check_met_once(self, keys: pa.Table, ids: pa.Array, origin: Origin, violations: Violations) -> None:
-        taken = self._taken()
-        if taken is not None:
-            keys, ids, origin = keys.filter(taken), ids.filter(taken), origin.filter(taken)
-        _check_met_once(self.entity, keys, ids, origin, violations)
-
     def _taken(self) -> pa.Array | None:
         """Which rows are not rejected; None for all."""
         import numpy as np
@@ -174,10 +164,11 @@ class Intake:
 
         start = 0
         field = pa.field(ID_COLUMN, pa.utf8(), nullable=False)
+        known = None if identified.ids is None else identified.ids.batches(ROWS_PER_FRAGMENT)
         for rows in self._held.batches(ROWS_PER_FRAGMENT):
             count = rows.num_rows
             position = rows.schema.get_field_index(ID_COLUMN)
-            ids = rows.column(position) if identified.ids is None else identified.ids.slice(start, count)
+            ids = rows.column(position) if known is None else next(known)
             if ids.null_count:
                 ids = pc.coalesce(ids, self._fresh.slice(start, count))
             named = rows.set_column(position, field, ids)
@@ -202,31 +193,6 @@ def check_among(change: Change, parts: tuple[Part, ...], violations: Violations,
             _check_ids_once(change.part((ID_COLUMN,), part), violations)
 
         ask_by_part(parts, violations, ask)
-
-
-def _check_met_once(
-    entity: EntityType, keys: pa.Table, ids: pa.Array, origin: Origin, violations: Violations
-) -> None:
-    """No record may be matched with a row that another record is, too."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    matched = pc.and_(pc.is_null(keys.column(ID_COLUMN).combine_chunks()), pc.is_valid(ids))
-    met = pc.unique(ids.filter(matched))
-    several = pc.value_counts(ids.filter(pc.is_in(ids, value_set=met, skip_nulls=True)))
-    shared = several.field("values").filter(pc.greater(several.field("counts"), 1))
-    if not len(shared):
-        return
-    rows = pc.indices_nonzero(pc.is_in(ids, value_set=shared, skip_nulls=True))
-    first = pc.index_in(ids.take(rows), value_set=ids)
-    later = pc.not_equal(rows.cast(pa.int32()), first)
-    where = dict(zip(rows.filter(later).to_pylist(), first.filter(later).to_pylist(), strict=True))
-
-    def describe(row: int) -> str:
-        source, line = origin.place(where[row])
-        return f"is the same entity '{clipped(ids[row].as_py())}' as the record at {source}:{line}"
-
-    TableChange(entity, Verb.UPSERT, keys, origin).report(violations, rows.filter(later), None, describe)
 
 
 def _check_ids_once(change: TableChange, violations: Violations) -> None:

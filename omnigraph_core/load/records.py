@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
 
 if TYPE_CHECKING:

@@ -134,7 +134,7 @@ class Load:
         while True:
             violations = self._collector()
             identified = {
-                key: intake.identify(committed, violations)
+                key: intake.identify(committed, self._parts, violations)
                 for key, intake in self._intakes.items()
                 if not intake.is_all_rejected
             }

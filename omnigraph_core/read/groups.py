@@ -14,8 +14,8 @@ from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.group import in_key_order, numbered_groups
 from omnigraph_core.read.result import Answer, answer_of
 from omnigraph_core.read.sorting import Sorter, SortKey
-from omnigraph_core.read.spill import SpilledRows, give_back_memory
 from omnigraph_core.read.values import value_codes, value_hashes
+from omnigraph_core.spill import SpilledRows, give_back_memory
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

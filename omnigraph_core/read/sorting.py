@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_core.read.arrays import whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.order import is_ascending, sort_keys, unique_text_ranks
-from omnigraph_core.read.spill import SpilledRows, give_back_memory
 from omnigraph_core.records import dataclass
+from omnigraph_core.spill import SpilledRows, give_back_memory
 
 if TYPE_CHECKING:
     import numpy.typing as npt

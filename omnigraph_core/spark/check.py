@@ -15,7 +15,7 @@ from omnigraph_core.change.changeset import Change, ChangeSet, Origin, TableChan
 from omnigraph_core.change.committed import Committed
 from omnigraph_core.change.dealt import deal
 from omnigraph_core.change.identity import tuple_texts
-from omnigraph_core.change.parts import Part, add_answers
+from omnigraph_core.change.parts import Part, add_answers, part_numbers
 from omnigraph_core.change.validate import find_violations
 from omnigraph_core.change.violations import Answers, Violations
 from omnigraph_core.errors import OmnigraphError
@@ -68,8 +68,8 @@ class DealTask:
                 for by in dealt_by(written):
                     rows = written.read(storage, written.fragments[number], dealt_columns(by))
                     rows = _numbered(rows.combine_chunks(), written.fragments[number].start)
-                    texts = tuple_texts(rows, by, written.entity)
-                    for part, data in enumerate(deal(rows, texts, self.parts)):
+                    numbers = part_numbers(tuple_texts(rows, by, written.entity), self.parts)
+                    for part, data in enumerate(deal(rows, numbers, self.parts)):
                         yield part, (key, by, number, data)
         except OmnigraphError as error:
             raise TaskFailed(error) from error

@@ -165,7 +165,8 @@ def _spark_failures() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        text = str(error)
+        # The text of the error has the stack trace of the JVM, but not always.
+        text = f"{error}\n{getattr(error, 'java_exception', '')}"
         failure = failure_in(text)
         if failure is not None:
             raise decode_failure(failure) from error

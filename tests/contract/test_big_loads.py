@@ -135,6 +135,31 @@ def _sound(records: Records) -> Records:
     return found
 
 
+@pytest.mark.parametrize("rejecting", [False, True], ids=["refusing", "rejecting"])
+@pytest.mark.parametrize("seed", range(4))
+def test_records_are_matched_by_parts_as_at_once(
+    seed: int, rejecting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records without ids are rows that are there by a unique group; now and then two are the same."""
+    random_ = random.Random(seed)
+    start = [node("Free", name=f"f{number}", id=f"id{number}") for number in range(10)]
+    start += [node("P", k=f"k{number}") for number in range(10)]
+    start += [edge("Some", f"k{number}", f"id{number}", w=0) for number in range(8)]
+    records = []
+    for number in range(16):
+        named = {"id": f"id{random_.randrange(12)}"} if random_.random() < 0.3 else {}
+        records.append(node("Free", name=f"f{number}", note="new", **named))
+    for number in range(10):
+        records.append(edge("Some", f"k{number}", f"id{random_.choice([number, 9])}", w=number))
+    if seed % 2:
+        records.append(edge("Some", "k3", "id3", w=99))
+    random_.shuffle(records)
+    whole = outcome(tmp_path / "whole", start, records, "merge", rejecting=rejecting)
+    monkeypatch.setattr(MemoryBudget, "parts", in_parts(5))
+    monkeypatch.setattr("omnigraph_core.change.committed.are_few", lambda *_: False)
+    assert outcome(tmp_path / "parts", start, records, "merge", rejecting=rejecting) == whole
+
+
 def test_a_table_that_cannot_be_written_stops_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
