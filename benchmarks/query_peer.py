@@ -33,6 +33,7 @@ GRAPH = {
     "WHERE f.name <> p.name RETURN count(*)",
     "group by": "MATCH (p:Person) RETURN p.city, count(*), avg(p.age)",
     "anti-join": "MATCH (p:Person) WHERE NOT EXISTS { MATCH (p)-[:WorksAt]->(:Company) } RETURN count(*)",
+    "bm25": "CALL QUERY_FTS_INDEX('Doc', 'body', $text) RETURN node.slug, score ORDER BY score DESC LIMIT 10",
     "filtered nearest": "MATCH (d:Doc) WHERE d.lang = $lang "
     "RETURN d.slug ORDER BY array_distance(d.v, CAST($vector, 'FLOAT[64]')) LIMIT 10",
 }
@@ -106,9 +107,10 @@ class DuckDB:
 
 
 class GraphDatabase:
-    """Kuzu, or LadybugDB which continues it: one language, one interface."""
+    """Kuzu, or LadybugDB which continues it: one language, one interface.
 
-    knows = GRAPH
+    Full-text search is an extension that may have to be downloaded; without it there is no bm25.
+    """
 
     def __init__(self, folder: Path, package: str) -> None:
         import importlib
@@ -116,12 +118,20 @@ class GraphDatabase:
         module = importlib.import_module({"ladybug": "real_ladybug"}.get(package, package))
         self.folder = folder
         self.connection = module.Connection(module.Database(str(folder / package)))
+        self.knows = dict(GRAPH)
+        try:
+            self.connection.execute("INSTALL fts")
+            self.connection.execute("LOAD fts")
+        except RuntimeError:
+            del self.knows["bm25"]
 
     def load(self) -> None:
         for statement in GRAPH_TABLES:
             self.connection.execute(statement)
         for name in ("Person", "Company", "Doc", "Knows", "WorksAt"):
             self.connection.execute(f"COPY {name} FROM '{self.folder}/{name}.parquet'")
+        if "bm25" in self.knows:
+            self.connection.execute("CALL CREATE_FTS_INDEX('Doc', 'body', ['body'])")
 
     def ask(self, name: str, keys: dict) -> list:
         text = GRAPH[name]

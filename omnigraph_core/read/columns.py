@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph_core.schema import EntityType, NodeType, Scalar
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -65,3 +67,12 @@ class Positions:
         codes = np.arange(first, first + len(positions), dtype=np.int32)
         self.codes[positions[positions >= 0]] = codes[positions >= 0]
         self.positions = np.concatenate([self.positions, positions])
+
+
+def names_of_id(entity: EntityType) -> list[str]:
+    """A text that is the whole key of a node is its id, letter for letter; nothing else need be read."""
+    key = entity.key if isinstance(entity, NodeType) else None
+    if key is None or len(key.columns) != 1:
+        return []
+    prop = entity.find_property(key.columns[0])
+    return [prop.name] if prop is not None and prop.type.scalar is Scalar.STRING else []

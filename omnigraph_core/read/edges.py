@@ -75,13 +75,17 @@ class EdgeReader:
         for side, column in enumerate(self.selection.sides):
             for some in _chunks(nodes):
                 where = in_filter(self.near.ids_of(some), column)
-                found = self._read(column, where, self.near.codes_of, self.far.codes_of)
+                found = self._read(column, where, self._near_numbers(some), self.far.codes_of)
                 parts.append(_without_loops(found) if side else found)
         if not parts:
             empty = np.zeros(0, np.int64)
             parts.append((empty, empty, empty if self.selection.by_edge else None))
         near, far, edges = _joined(parts)
         return compact(np.searchsorted(nodes, near).astype(np.int64), far, edges, nodes)
+
+    def _near_numbers(self, nodes: IntArray) -> _Numbers | int:
+        """How to tell which of the nodes an edge is at. Of a single one this need not be read."""
+        return int(nodes[0]) if len(nodes) == 1 else self.near.codes_of
 
     def with_any(self) -> BoolArray:
         """For each node, by its position among all ids, whether it has such an edge."""
@@ -107,17 +111,25 @@ class EdgeReader:
                     found.append(self.near.codes_of(batch.column(0)))
         return np.concatenate(found)
 
-    def _read(self, near_column: str, where: str | None, near_of: _Numbers, far_of: _Numbers) -> _Edges:
-        """The edges that pass, seen from one of their ends: numbers of both ends, code of the edge."""
+    def _read(self, near_column: str, where: str | None, near_of: _Numbers | int, far_of: _Numbers) -> _Edges:
+        """The edges that pass, seen from one of their ends: numbers of both ends, code of the edge.
+
+        If that end is the same for all, `near_of` is its number.
+        """
         import numpy as np
 
         selection = self.selection
-        columns = self._ends(near_column)
+        far_column = self._ends(near_column)[1]
+        columns = [far_column] if isinstance(near_of, int) else [near_column, far_column]
         if selection.by_edge:
             columns += [ID_COLUMN, *selection.columns]
         near, far, read = [], [], []
         for batch in self._batches(columns, _both(selection.where, where)):
-            sources, targets = near_of(batch.column(0)), far_of(batch.column(1))
+            targets = far_of(batch.column(far_column))
+            if isinstance(near_of, int):
+                sources = np.full(len(targets), near_of, np.int64)
+            else:
+                sources = near_of(batch.column(near_column))
             known = (sources >= 0) & (targets >= 0)
             if not known.all():
                 import pyarrow as pa
@@ -130,9 +142,9 @@ class EdgeReader:
         return joined[0], joined[1], self._edge_codes(read) if selection.by_edge else None
 
     def _edge_codes(self, batches: list[pa.RecordBatch]) -> IntArray:
-        codes = self.edges.met([batch.column(2) for batch in batches])
-        for position, name in enumerate(self.selection.columns, 3):
-            self.edges.keep(name, codes, [batch.column(position) for batch in batches])
+        codes = self.edges.met([batch.column(ID_COLUMN) for batch in batches])
+        for name in self.selection.columns:
+            self.edges.keep(name, codes, [batch.column(name) for batch in batches])
         return codes
 
     def _ends(self, near_column: str) -> list[str]:

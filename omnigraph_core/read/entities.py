@@ -14,9 +14,9 @@ from omnigraph_core.manifest.snapshot import SubTableEntry
 from omnigraph_core.read.arrays import distinct, is_among, whole
 from omnigraph_core.read.budget import Budget
 from omnigraph_core.read.cache import CacheKey, ReadCache
-from omnigraph_core.read.columns import KeptColumn, Positions
+from omnigraph_core.read.columns import KeptColumn, Positions, names_of_id
 from omnigraph_core.read.idtable import IdTable
-from omnigraph_core.schema import EntityType, NodeType, Scalar
+from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import in_filter
@@ -58,7 +58,7 @@ class Entities:
         self._cache = cache
         self._ids: pa.Array = pa.array([], pa.utf8())
         self._columns: dict[str, KeptColumn] = {}
-        self._id_names = {ID_COLUMN, *_names_of_id(entity)}
+        self._id_names = {ID_COLUMN, *names_of_id(entity)}
         self._numbering: IdTable | None = None
         self._positions: Positions | None = None
         self.codes_are_positions = False
@@ -121,7 +121,9 @@ class Entities:
     def _all_ids(self) -> pa.Array:
         import pyarrow as pa
 
-        return pa.concat_arrays([self._ids[:0], *(each.column(0) for each in self._scan([ID_COLUMN], None))])
+        return pa.concat_arrays(
+            [self._ids[:0], *(each.column(0) for each in self.batches([ID_COLUMN], None))]
+        )
 
     def positions_of(self, codes: IntArray) -> IntArray:
         """Where entities that have been met are in the numbering."""
@@ -169,7 +171,7 @@ class Entities:
         """The codes of all that pass a filter, with these properties read along the way."""
         columns = [name for name in columns if name not in self._id_names]
         batches, rows, size = [], 0, 0
-        for batch in self._scan([ID_COLUMN, *columns], where, use_index=use_index):
+        for batch in self.batches([ID_COLUMN, *columns], where, use_index=use_index):
             rows, size = rows + batch.num_rows, size + batch.nbytes
             self._budget.check_bytes(rows, size)
             batches.append(batch)
@@ -189,7 +191,7 @@ class Entities:
         if self._is_look_up(len(values)):
             found = [self._looked_up([ID_COLUMN], values, where)]
         else:
-            found = [pa.Table.from_batches([batch]) for batch in self._scan([ID_COLUMN], where)]
+            found = [pa.Table.from_batches([batch]) for batch in self.batches([ID_COLUMN], where)]
         ids = whole(pa.concat_tables(found).column(0)) if found else pa.array([], pa.utf8())
         return self.among(codes, ids)
 
@@ -252,14 +254,17 @@ class Entities:
         elif len(codes) < self.row_count:
             table = IdTable(self.ids_of(codes))
             pieces, places = [self._empty(columns)], [np.zeros(0, np.int64)]
-            for batch in self._scan(columns, None):
+            for batch in self.batches(columns, None):
                 at = table.find(batch.column(0))
                 places.append(at[at >= 0])
                 pieces.append(pa.Table.from_batches([batch.filter(pa.array(at >= 0))]))
             rows, found = pa.concat_tables(pieces), codes[np.concatenate(places)]
         else:
             rows = pa.concat_tables(
-                [self._empty(columns), *(pa.Table.from_batches([each]) for each in self._scan(columns, None))]
+                [
+                    self._empty(columns),
+                    *(pa.Table.from_batches([each]) for each in self.batches(columns, None)),
+                ]
             )
             found = self.met(rows.column(0).chunks)
         self._budget.check_bytes(rows.num_rows, rows.nbytes)
@@ -285,7 +290,7 @@ class Entities:
         for start in range(0, len(codes), _IDS_PER_FILTER):
             keys = in_filter(self.ids_of(codes[start : start + _IDS_PER_FILTER]))
             filtered = keys if where is None else f"({where}) AND {keys}"
-            tables += [pa.Table.from_batches([batch]) for batch in self._scan(columns, filtered)]
+            tables += [pa.Table.from_batches([batch]) for batch in self.batches(columns, filtered)]
         return pa.concat_tables(tables)
 
     def _empty(self, columns: Sequence[str]) -> pa.Table:
@@ -293,20 +298,12 @@ class Entities:
 
         return pa.schema([self.table.schema.field(name) for name in columns]).empty_table()
 
-    def _scan(
+    def batches(
         self, columns: Sequence[str], where: str | None, *, use_index: bool = True
     ) -> Iterator[pa.RecordBatch]:
+        """The rows of the table that pass a filter."""
         for batch in self.table.scan(columns, where, use_index=use_index):
             self._budget.check_time()
             self._statistics.count_read(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch.select(list(columns))
-
-
-def _names_of_id(entity: EntityType) -> list[str]:
-    """A text that is the whole key of a node is its id, letter for letter; nothing else need be read."""
-    key = entity.key if isinstance(entity, NodeType) else None
-    if key is None or len(key.columns) != 1:
-        return []
-    prop = entity.find_property(key.columns[0])
-    return [prop.name] if prop is not None and prop.type.scalar is Scalar.STRING else []

@@ -16,11 +16,13 @@ from omnigraph_core.read.entities import Entities
 from omnigraph_core.read.order import id_ranks
 from omnigraph_core.read.text import text_scores
 from omnigraph_core.records import dataclass
+from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.search import has_vector_index, nearest_ids
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
     from omnigraph_core.read.arrays import IntArray
     from omnigraph_core.read.session import Session
@@ -143,6 +145,8 @@ def _distances(
         count = min(max(limit * _CANDIDATES_PER_ROW, _CANDIDATES_MIN), len(codes))
         found = nearest_ids(entities.table, search.property, vector.tolist(), count, candidates.where)
         codes = entities.codes_of(found)
+    elif candidates.is_whole_scan:
+        return _scanned(entities, search.property, candidates.where, vector)
     pieces = [
         _exact(entities, search.property, codes[start : start + _VECTORS_PER_BATCH], vector)
         for start in range(0, len(codes), _VECTORS_PER_BATCH)
@@ -150,18 +154,43 @@ def _distances(
     return np.concatenate([piece[0] for piece in pieces]), np.concatenate([piece[1] for piece in pieces])
 
 
+def _scanned(
+    entities: Entities, column: str, where: str | None, vector: npt.NDArray[np.float64]
+) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Distances of everything that passes a filter, in one pass that keeps no vector."""
+    import numpy as np
+
+    ids, distances = [], []
+    for batch in entities.batches([ID_COLUMN, column], where):
+        ids.append(batch.column(0))
+        distances.append(_distances_of(batch.column(1), vector))
+    codes, found = entities.met(ids), np.concatenate(distances)
+    valid = ~np.isnan(found)
+    return codes[valid], found[valid]
+
+
 def _exact(
     entities: Entities, column: str, codes: IntArray, vector: npt.NDArray[np.float64]
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
     import numpy as np
+
+    found = _distances_of(entities.fetched(column, codes), vector)
+    valid = ~np.isnan(found)
+    return codes[valid], found[valid]
+
+
+def _distances_of(values: pa.Array, vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of each vector; NaN where there is none, since no vector that can be stored has such a distance."""
+    import numpy as np
     import pyarrow.compute as pc
 
-    values = entities.fetched(column, codes)
-    valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    found = np.full(len(values), np.nan)
     present = values.drop_null()
     numbers = present.flatten().to_numpy(zero_copy_only=False).reshape(len(present), len(vector))
     difference = numbers.astype(np.float64) - vector
-    return codes[valid], np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    found[valid] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    return found
 
 
 def _query_vector(session: Session, search: NearestSearch) -> npt.NDArray[np.float64] | None:

@@ -68,7 +68,6 @@ def measured(graph: Path, body: str, limit: int = LIMIT) -> tuple[int, int]:
 def test_a_table_larger_than_memory_is_sorted_and_grouped(large: Path) -> None:
     _, small = measured(large, 'match { $t: T { k: "n000001" } } return { $t.i }')
     for body, rows in (
-        ("match { $t: T } return { $t.k, $t.s }", ROWS),
         ("match { $t: T } return { $t.i, $t.s as s } order { s desc }", ROWS),
         ("match { $t: T } return { $t.s, count($t) as n, max($t.i) as i } order { i }", ROWS),
     ):
@@ -80,18 +79,17 @@ def test_a_table_larger_than_memory_is_sorted_and_grouped(large: Path) -> None:
 def test_the_order_of_rows_on_disk_is_that_of_rows_in_memory(large: Path) -> None:
     """The same answers, row by row, with and without room for them."""
     for body in (
-        "match { $t: T } return { $t.k as k } order { $t.i desc, $t.s }",
-        "match { $t: T } return { $t.s as s, count($t) as n, sum($t.i) as i, min($t.i) as m } "
-        "order { i desc }",
-        "match { $t: T } return { $t.k as k, $t.s }",
+        "match { $t: T $t.i < 3 } return { $t.k as k } order { $t.i desc, $t.s }",
+        "match { $t: T $t.i < 3 } return { $t.s as s, count($t) as n, sum($t.i) as i } order { i desc }",
+        "match { $t: T $t.i < 3 } return { $t.k as k, $t.s }",
     ):
         answers = []
-        for limit in (16 << 20, 4 << 30):
+        for limit in (8 << 20, 4 << 30):
             graph = Graph.open(str(large), Settings(memory_limit_bytes=limit))
             result = graph.query(f"query q() {{ {body} }}")
             assert any(step.note == "on disk" for step in result.steps) == (limit < 4 << 30)
             answers.append(result.to_arrow())
-        assert answers[0].num_rows == ROWS
+        assert answers[0].num_rows == ROWS * 3 // 10
         assert answers[0].equals(answers[1])
 
 
