@@ -87,10 +87,10 @@ def _staged(
         return write
 
     try:
-        if staging.tables_at_once == 1 or len(changes.tables) == 1:
-            return [work(door.open_for_write(committed.base, change.key), change) for change in changes]
-        # Forks take the branch's lock, one after the other.
+        # All are opened before any is written: one that has moved costs nothing that was written.
         writables = [door.open_for_write(committed.base, change.key) for change in changes]
+        if staging.tables_at_once == 1 or len(writables) == 1:
+            return [work(*pair) for pair in zip(writables, changes, strict=True)]
         return _side_by_side(work, writables, list(changes), staging)
     except BaseException:
         discard_files(door.storage, [staged for write in done for staged in write.staged])

@@ -7,6 +7,7 @@ writer changes the same tables.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load import staging as load_staging
 from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.tables.sink import RowSink
+from omnigraph_core.write.freshness import StalePlan
 from omnigraph_core.write.plan import WritePlan
+from omnigraph_core.write.writable import WritableTable
 from tests.contract.graphs import only_local
 from tests.records import edge, edges, node, nodes, write_jsonl
 from tests.writers import check_whole
@@ -214,3 +218,20 @@ def test_a_big_load_spools_to_disk_and_is_the_same(place: str, tmp_path: Path) -
         check_whole(graph)
     assert found[0] == found[1]
     assert len(found[0].splitlines()) == 6000
+
+
+def test_a_table_that_moved_while_it_was_opened_costs_no_fragments(held: Held) -> None:
+    """Of two tables written one after the other, the second is opened again from a fresh snapshot."""
+    held.graph.settings = replace(held.graph.settings, load_concurrency=1)
+    opened, left = held.graph.door.open_for_write, [1]
+
+    def late(base: Snapshot, table_key: str) -> WritableTable:
+        if table_key == "node:P" and left and left.pop():
+            raise StalePlan(table_key, 1, 2)
+        return opened(base, table_key)
+
+    held.graph.door.open_for_write = late  # type: ignore[method-assign]
+    held.load("append", [*NEW, edge("Link", "new0", "new1")], INSERT, times=0)
+    assert len(nodes(held.graph, "P")) == 12
+    assert ("new0", "new1") in edges(held.graph, "Link")
+    check_whole(held.graph)
