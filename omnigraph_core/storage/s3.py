@@ -57,6 +57,10 @@ _PAGE = 1000
 Answer = TypeVar("Answer")
 
 
+# One request could delete a thousand, but a small server takes long for them.
+_DELETED_AT_ONCE = 100
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long to try: one request, how many of them, and after how long to start no other one."""
@@ -144,7 +148,9 @@ class S3ControlStore:
         # stays are folder markers, which this client cannot address.
         deleted: Names = []
         while (keys := self._retried("list", prefix, lambda: self._first_page(key))) != deleted:
-            self._retried("delete", prefix, partial(obstore.delete, self._store, keys))
+            for start in range(0, len(keys), _DELETED_AT_ONCE):
+                some = keys[start : start + _DELETED_AT_ONCE]
+                self._retried("delete", prefix, partial(obstore.delete, self._store, some))
             deleted = keys
 
     def exists(self, path: str) -> bool:
