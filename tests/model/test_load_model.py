@@ -136,7 +136,7 @@ def round_trip(graph: Graph, types: Sequence[Type], here: Path) -> None:
 
 
 def test_loads_agree_with_dictionaries() -> None:
-    seen = run(60, first=SEED, database=None, phases=(Phase.generate,))
+    seen = run(40, first=SEED, database=None, phases=(Phase.generate,))
     assert all(seen[f"{mode} of some records"] > 2 for mode in MODES), dict(seen)
     reasons = {what.partition(": ")[2] for what in seen} - {""}
     # Another checkout draws other examples, so one or two may be missing.
