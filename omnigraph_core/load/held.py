@@ -41,6 +41,7 @@ class HeldRows:
         self._sources: dict[str, int] = {}
         self._budget = budget
         self._spool = Spool(budget)
+        self._keys: tuple[pa.Table, Origin] | None = None
         self._dealt: dict[tuple[str, ...], Dealt] = {}
         self._distinct: dict[str, pa.Array | None] = {}
 
@@ -52,10 +53,6 @@ class HeldRows:
     def sources(self) -> dict[str, int]:
         """The inputs, with the numbers by which rows know theirs."""
         return self._sources
-
-    def selected(self, columns: list[str]) -> Iterator[pa.Table]:
-        """An empty table, then some columns with the origin of each row, a fragment's worth at a time."""
-        return self._selected(columns)
 
     def add(self, piece: TypedRows) -> None:
         import pyarrow as pa
@@ -80,11 +77,14 @@ class HeldRows:
             start += rows.num_rows
 
     def keys(self) -> tuple[pa.Table, Origin]:
-        """What rules look at, of all rows."""
+        """What rules look at, of all rows; put together once, for all of them."""
         import pyarrow as pa
 
-        rows = pa.concat_tables(self._selected(self._key_names)).combine_chunks()
-        return rows.select(self._key_names), self._origin(rows, _positions(0, rows.num_rows))
+        if self._keys is None:
+            rows = pa.concat_tables(self.selected(self._key_names)).combine_chunks()
+            origin = self._origin(rows, _positions(0, rows.num_rows))
+            self._keys = rows.select(self._key_names), origin
+        return self._keys
 
     def part(self, by: Sequence[str], part: Part) -> tuple[pa.Table, Origin]:
         """The columns `by` and `id` of the rows whose text of `by` is in the part."""
@@ -107,7 +107,7 @@ class HeldRows:
         import pyarrow.compute as pc
 
         known, waiting, waiting_bytes = pa.array([], pa.utf8()), [], 0
-        for rows in self._selected([column]):
+        for rows in self.selected([column]):
             waiting.append(pc.unique(rows.column(column)))
             if len(waiting[-1]) > rows.num_rows // 2:
                 return None
@@ -122,14 +122,14 @@ class HeldRows:
 
     def _deal(self, by: tuple[str, ...], count: int) -> Dealt:
         dealt, start = Dealt(count), 0
-        for rows in self._selected(dealt_columns(by)):
+        for rows in self.selected(dealt_columns(by)):
             rows = rows.combine_chunks().append_column(POSITION_COLUMN, _positions(start, rows.num_rows))
             start += rows.num_rows
             dealt.add(rows, part_numbers(tuple_texts(rows, by, self.entity), count))
         return dealt
 
-    def _selected(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Some columns with the origin of each row; at least one table, if an empty one."""
+    def selected(self, columns: list[str]) -> Iterator[pa.Table]:
+        """An empty table, then some columns with the origin of each row, a fragment's worth at a time."""
         assert self._schema is not None
         names = [*columns, SOURCE_COLUMN, LINE_COLUMN]
         yield self._schema.empty_table().select(names)

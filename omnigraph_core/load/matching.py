@@ -69,7 +69,7 @@ class MatchedRows(HeldRows):
     def count(self) -> int:
         return self._held.count
 
-    def _selected(self, columns: list[str]) -> Iterator[pa.Table]:
+    def selected(self, columns: list[str]) -> Iterator[pa.Table]:
         selected = self._held.selected(columns)
         if ID_COLUMN not in columns:
             yield from selected

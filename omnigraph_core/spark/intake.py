@@ -119,7 +119,7 @@ class WrittenRows(HeldRows):
     def count(self) -> int:
         return self._written.rows
 
-    def _selected(self, columns: list[str]) -> Iterator[pa.Table]:
+    def selected(self, columns: list[str]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
         from omnigraph_core.schema.arrow import table_schema
