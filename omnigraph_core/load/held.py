@@ -41,7 +41,6 @@ class HeldRows:
         self._sources: dict[str, int] = {}
         self._budget = budget
         self._spool = Spool(budget)
-        self._keys: tuple[pa.Table, Origin] | None = None
         self._dealt: dict[tuple[str, ...], Dealt] = {}
         self._distinct: dict[str, pa.Array | None] = {}
 
@@ -77,14 +76,11 @@ class HeldRows:
             start += rows.num_rows
 
     def keys(self) -> tuple[pa.Table, Origin]:
-        """What rules look at, of all rows; put together once, for all of them."""
+        """What rules look at, of all rows."""
         import pyarrow as pa
 
-        if self._keys is None:
-            rows = pa.concat_tables(self.selected(self._key_names)).combine_chunks()
-            origin = self._origin(rows, _positions(0, rows.num_rows))
-            self._keys = rows.select(self._key_names), origin
-        return self._keys
+        rows = pa.concat_tables(self.selected(self._key_names)).combine_chunks()
+        return rows.select(self._key_names), self._origin(rows, _positions(0, rows.num_rows))
 
     def part(self, by: Sequence[str], part: Part) -> tuple[pa.Table, Origin]:
         """The columns `by` and `id` of the rows whose text of `by` is in the part."""
