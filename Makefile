@@ -3,27 +3,34 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 # One more than there are cores: tests often wait for another process.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: demo test soak lint generate clean
+.PHONY: help demo quick test soak lint generate clean
+.DEFAULT_GOAL := help
 
-demo: $(INSTALLED)
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## install and run a short tour
 	@bash docs/tour.sh $(abspath $(BIN))
 
-test: lint
+quick: lint ## lint, types, tidy and unit tests, in under a minute
+	$(BIN)/pytest -n $(CORES) -q -m "not soak and not slow" tests/tidy tests/unit
+
+test: lint ## everything but soak, as in CI
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not soak"
 
-soak: $(INSTALLED)
+soak: $(INSTALLED) ## everything, with more rounds; hours
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
-lint: $(INSTALLED)
+lint: $(INSTALLED) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Completions and manual pages, from the command tree.
-generate: $(INSTALLED)
+generate: $(INSTALLED) ## completions and manual pages, from the command tree
 	$(BIN)/python -m omnigraph_cli.generate
 
 $(INSTALLED): requirements.lock pyproject.toml
@@ -34,5 +41,5 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m compileall -q omnigraph_core omnigraph_cli
 	@touch $@
 
-clean:
+clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

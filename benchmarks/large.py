@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.door import Floor
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 
 SCHEMA = "node Person { name: String @key age: I32? }"

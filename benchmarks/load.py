@@ -65,7 +65,7 @@ def raw(folder: Path) -> None:
 def ours(folder: Path, *, indexed: bool, parquet: bool = False) -> None:
     from omnigraph_core.graph import Graph
     from omnigraph_core.load import run
-    from omnigraph_core.load.assemble import LoadMode
+    from omnigraph_core.load.modes import LoadMode
     from omnigraph_core.settings import Settings
 
     if not indexed:
@@ -126,7 +126,7 @@ def prepare(folder: Path, edges: int, *, text: bool) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from omnigraph_core.change.identity import fresh_ids
+    from omnigraph_core.values.identity import fresh_ids
 
     if text:
         rmat.write_jsonl(folder / "all.jsonl", edges)

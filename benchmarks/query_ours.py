@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.query_data import SCHEMA
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import load_settings
 
 _HOPS = "match {{ $p: Person {{ name: $person }} $p knows{{1,{0}}} $f }} return {{ $f.name }}"

@@ -91,7 +91,7 @@ def load(folder: Path, name: str) -> None:
     """Load in this process, and print when each phase began."""
     from omnigraph_core.graph import Graph
     from omnigraph_core.load import run
-    from omnigraph_core.load.assemble import LoadMode
+    from omnigraph_core.load.modes import LoadMode
     from omnigraph_core.progress import ProgressEvent
     from omnigraph_core.settings import load_settings
     from omnigraph_core.spark.options import SparkOptions

@@ -11,7 +11,7 @@ cd "$directory"
 say() { printf '\n\033[1m# %s\033[0m\n' "$*"; }
 run() { printf '$ %s\n' "$*"; "$@"; }
 
-say "A schema says which nodes and edges there are."
+say "A schema declares the node and edge types."
 cat > people.pg <<'PG'
 node Person {
   name: String @key
@@ -23,11 +23,11 @@ edge WorksAt: Person -> Company @card(0..1)
 PG
 run cat people.pg
 
-say "Create a graph from it: one Lance dataset a type, one atomic publish."
+say "Create a graph from it: one Lance dataset per type, one atomic publish."
 run omnigraph init --schema people.pg --as ann --message "first day"
 run omnigraph snapshot
 
-say "Load records, nodes and edges in any order: checked, and one commit."
+say "Load records, with nodes and edges in any order: checked as a whole, and one commit."
 cat > people.jsonl <<'JSONL'
 {"edge": "Knows", "from": "Ann", "to": "Bob", "data": {"since": "2024-05-01"}}
 {"type": "Person", "data": {"name": "Ann", "age": 30}}
@@ -42,7 +42,7 @@ say "Query it: patterns, hops, grouping, negation."
 run omnigraph query -e 'query q() { match { $p: Person $p worksAt $c } return { $p.name as who, $c.name as firm } }'
 run omnigraph query -e 'query q() { match { $p: Person not { $p worksAt $_ } } return { $p.name } }' --format table
 
-say "Branch, and change things there: main does not move."
+say "Create a branch and change things there: main does not move."
 run omnigraph branch create review
 cat > changes.gq <<'GQ'
 query birthday($who: String, $age: I32) {
@@ -58,7 +58,22 @@ run omnigraph export --branch review --type Person --type Knows
 run omnigraph commit list
 run omnigraph commit show main
 
-say "Records that break a rule are named with file and line, and nothing is loaded."
+say "See what differs, and merge it: property by property, one commit with two parents."
+run omnigraph diff main review
+run omnigraph change birthday --query changes.gq --param who=Bob --param age=26 --as ann
+run omnigraph branch merge review --dry-run
+run omnigraph branch merge review --as ann || echo "exit code $?"
+run omnigraph branch merge review --as ann --strategy theirs
+run omnigraph export --type Person
+
+say "Change the schema: metadata only wherever the data allows, one commit, other branches keep theirs."
+sed -i 's/age: I32?/age: I64?\n  city: String? @default("Ulm")/' people.pg
+run omnigraph schema plan --schema people.pg
+run omnigraph schema apply --schema people.pg --as ann
+run omnigraph export --type Person
+run omnigraph query --snapshot review -e 'query q() { match { $p: Person } return { $p } }'
+
+say "Records that break a rule are reported with file and line, and nothing is loaded."
 cat > broken.jsonl <<'JSONL'
 {"type": "Person", "data": {"name": "Cy", "age": "old"}}
 {"type": "Person", "data": {"nmae": "Dee"}}
@@ -67,24 +82,27 @@ run omnigraph load --data broken.jsonl --mode merge || echo "exit code $?"
 echo '{"edge": "Knows", "from": "Ann", "to": "Nobody"}' > edge.jsonl
 run omnigraph load --data edge.jsonl --mode merge || echo "exit code $?"
 
-say "Kill a load between its tables and its publish (kill -9, at a failpoint)."
+say "Kill a load between committing its tables and publishing (kill -9, at a failpoint)."
 echo '{"type": "Person", "data": {"name": "Cy"}}' > cy.jsonl
 printf '$ omnigraph load --data cy.jsonl --mode append --as cron\n'
 OMNIGRAPH_FAILPOINTS=write.after_b=kill bash -c \
   'omnigraph load --data cy.jsonl --mode append --as cron; exit $?' 2>/dev/null || echo "exit code $?: killed"
 run omnigraph status
 
-say "The next command that may write finishes it, and the history says who did."
+say "The next writing command finishes it, and the history says who did."
 run omnigraph recovery run
 run omnigraph commit list --filter actor=omnigraph:recovery
 run omnigraph recovery list
 
-say "Time travel: any commit is still there."
+say "Join small fragments and build indexes: answers stay the same, and get cheaper."
+run omnigraph optimize
+
+say "Time travel: every commit can still be read."
 run omnigraph export --snapshot main~1 --type Person
 run omnigraph snapshot --snapshot review~1 --json
 
 if command -v java > /dev/null || [ -n "${JAVA_HOME:-}" ]; then
-  say "Load with Spark: executors read and write, one publish makes it visible. Here it is a small local one."
+  say "Load with Spark: executors read and write, and one publish makes it visible. Here it runs locally."
   for number in $(seq 1 2000); do
     printf '{"type": "Person", "data": {"name": "P%s"}}\n{"edge": "Knows", "from": "P%s", "to": "Ann"}\n' \
       "$number" "$number"
@@ -92,8 +110,8 @@ if command -v java > /dev/null || [ -n "${JAVA_HOME:-}" ]; then
   run omnigraph load --data many.jsonl --mode append --spark --master 'local[2]'
 fi
 
-say "A mistake is one clear message with its place, and changes nothing."
+say "An error is one clear message that says where it is, and nothing is changed."
 printf 'node Person {\n  name: String @key\n  age: I32,\n}\n' > broken.pg
 run omnigraph init --schema broken.pg other.omni || echo "exit code $?"
 
-say "Done; the graph was in a temporary directory and is gone."
+say "Done. The graph was in a temporary directory and has been removed."

@@ -1,1 +1,1 @@
-"""What a person types and sees: commands, output, exit codes. No storage code lives here."""
+"""What a person types and sees: commands, output, exit codes. No storage code."""

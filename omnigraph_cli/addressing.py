@@ -1,4 +1,4 @@
-"""Which graph a command is about, and why that one."""
+"""Which graph a command works on, and why that one."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from omnigraph_core.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place as it was given, and who gave it."""
+    """The location of a graph as given, and where it was given."""
 
     place: str
     because: str
 
 
 def given_place(store: str | None, positional: str | None) -> Address | None:
-    """What the command line itself says."""
+    """The graph that the command line names, if it names one."""
     if store is not None and positional is not None:
         raise UsageError(
-            f"both --store '{store}' and GRAPH '{positional}' were given", hint="give the graph once"
+            f"both --store '{store}' and GRAPH '{positional}' were given", hint="name the graph once"
         )
     if store is not None:
         return Address(store, "--store")
@@ -31,7 +31,7 @@ def given_place(store: str | None, positional: str | None) -> Address | None:
 
 
 def configured_place(settings: Settings) -> Address | None:
-    """What the environment or the nearest config file says."""
+    """The graph that the environment or the nearest config file names."""
     if settings.store:
         return Address(settings.store, "OMNIGRAPH_STORE")
     config = settings.config
@@ -41,22 +41,27 @@ def configured_place(settings: Settings) -> Address | None:
 
 
 def find_graph(given: Address | None, settings: Settings) -> Address:
-    """The graph of a command that needs an existing one."""
+    """The graph of a command that needs one to exist."""
     found = given or configured_place(settings)
     if found is not None:
         return found
     here = settings.working_directory
     if _looks_like_graph(here):
         return Address(str(here), "working directory")
-    config = f"{settings.config.path} has no store" if settings.config else "no omnigraph.toml upwards"
+    config = (
+        f"{settings.config.path} has no store"
+        if settings.config
+        else "there is no omnigraph.toml here or above"
+    )
     raise NotFoundError(
-        f"which graph? No --store or GRAPH, OMNIGRAPH_STORE is not set, {config}, and {here} is not a graph",
+        "no graph was named: there is no --store or GRAPH, OMNIGRAPH_STORE is not set, "
+        f"{config}, and {here} is not a graph",
         hint="name the graph, or create one with `omnigraph init`",
     )
 
 
 def is_file(address: Address, settings: Settings) -> bool:
-    """Is there something that is not a directory? A graph is one."""
+    """Does the address name a file? A graph is a directory."""
     from omnigraph_core.storage import parse_location
 
     location = parse_location(address.place, settings.working_directory)

@@ -1,8 +1,8 @@
-"""Arguments that are text already are taken as they are.
+"""Text arguments without conversion.
 
-Typer converts every argument with pydantic, and loading that takes longer than most of
-our commands run. What the shell gives is text, and text is what most options want: only
-numbers, and whatever Typer may think of later, are left to its conversion.
+Typer converts every argument with pydantic, and importing pydantic takes longer than most of
+our commands run. The shell passes text and most options want text, so only numbers (and types
+that Typer may add later) go through Typer's conversion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class Command(TyperCommand):
-    """A command that converts only what there is to convert."""
+    """A command that converts only arguments that are not text."""
 
     def get_params(self, ctx: Any) -> Any:
         return _unconverted(super().get_params(ctx))
@@ -28,8 +28,8 @@ class Group(TyperGroup):
 
 def _unconverted(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
-        # Where Typer keeps its conversion once it is built; a Typer that looks
-        # elsewhere finds nothing changed, and converts everything itself.
+        # Typer keeps its conversion here once it is built. If a later Typer keeps it
+        # elsewhere, nothing breaks: it converts everything itself.
         parameter._runtime_param = _Conversion(parameter)
     return parameters
 

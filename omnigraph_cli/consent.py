@@ -1,4 +1,4 @@
-"""Asking before something is lost."""
+"""Asking before data is lost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typer import Abort
 
 
 def consents(question: str) -> bool:
-    """Ask on a terminal, on stderr; whoever is not on one has consented by giving the command.
+    """Ask on stderr if standard input is a terminal; otherwise running the command is consent.
 
-    Ctrl-D is no answer and ends the command, as Ctrl-C does.
+    Ctrl-D ends the command, as Ctrl-C does.
     """
     if sys.stdin is None or not sys.stdin.isatty():
         return True

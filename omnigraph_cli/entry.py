@@ -1,7 +1,7 @@
-"""The installed command: what runs before the first import that takes time, and what ends it.
+"""The installed command: what runs before the first slow import, and how the process ends.
 
-Starting takes some tenths of a second, most of it imports. Ctrl-C in the middle of
-one leaves at once; nothing is open yet that would have to be put away.
+Starting takes some tenths of a second, most of it imports. Ctrl-C during an import exits
+at once: nothing is open yet that would need cleaning up.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ import os
 import signal
 import sys
 
-_INTERRUPTED = 130
+from omnigraph_cli.limits import OBJECTS_BEFORE_COLLECTION
 
-# Imports make objects by the hundred thousand and no garbage; looking for some after every 700,
-# as Python does, takes a tenth of the start. A command that reads ends before it has made so many.
-_OBJECTS_BEFORE_COLLECTION = 300_000
+_INTERRUPTED = 130
 
 
 def run() -> None:
-    """Run the command line and leave the process."""
-    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
+    """Run the command line and exit."""
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
     codes: list[int] = []
-    # Registered before anything else, so called after everything that others register.
+    # Registered first, so called last: after every exit handler that libraries register.
     atexit.register(_end, codes)
-    # Under nohup, or in the background of a script, interrupts are ignored, and stay so.
+    # Under nohup, or in the background of a script, SIGINT is ignored; it stays ignored.
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:
         signal.signal(signal.SIGINT, _leave)
@@ -45,10 +43,10 @@ def run() -> None:
 
 
 def _end(codes: list[int]) -> None:
-    """End the process without taking it apart, which takes longer than many a command.
+    """Exit without Python's teardown, which takes longer than many commands.
 
-    Threads have been joined by now, and what libraries want done at the end is done. What
-    there was to say is said, and main has looked whether it arrived.
+    By now threads are joined, the exit handlers of libraries have run, and `main` has
+    flushed the output and checked that it was written.
     """
     if codes:
         for stream in (sys.stdout, sys.stderr):
@@ -58,5 +56,5 @@ def _end(codes: list[int]) -> None:
 
 
 def _leave(*_: object) -> None:
-    """Not an exception: an import may catch one, or print it from a destructor."""
+    """Not by an exception: an import may catch it, or print it from a destructor."""
     os._exit(_INTERRUPTED)

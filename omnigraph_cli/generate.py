@@ -1,7 +1,7 @@
-"""Completion scripts and manual pages, made from the command tree.
+"""Completion scripts and manual pages, generated from the command tree.
 
-Both are checked in and shipped; a test fails when they are older than the commands.
-`python -m omnigraph_cli.generate` writes them.
+Both are checked in and shipped; a test fails when they do not match the commands.
+`make generate` writes them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 SHELLS = {"bash": "omnigraph.bash", "zsh": "_omnigraph", "fish": "omnigraph.fish"}
 
 _ENVIRONMENT = {
-    "OMNIGRAPH_STORE": "the graph, when the command line names none",
-    "OMNIGRAPH_BRANCH": "the branch, when the command line names none",
-    "OMNIGRAPH_ACTOR": "who makes commits, when --as is not given",
-    "OMNIGRAPH_LOCK_TIMEOUT": "seconds to wait for another writer (default 30)",
-    "OMNIGRAPH_FSYNC": "off for throw-away graphs: faster, but a power cut may lose commits",
+    "OMNIGRAPH_STORE": "the graph, if the command line does not name one",
+    "OMNIGRAPH_BRANCH": "the branch, if the command line does not name one",
+    "OMNIGRAPH_ACTOR": "the actor of new commits, if --as is not given",
+    "OMNIGRAPH_LOCK_TIMEOUT": "seconds to wait for another writer; default 30",
+    "OMNIGRAPH_FSYNC": "off for disposable graphs: faster, but a power cut may lose commits",
     "NO_COLOR, FORCE_COLOR": "never or always use colour",
 }
 _FILES = {
-    "omnigraph.toml": "store, branch and actor for the directory it is in and those below",
-    "graph.omni": "where init puts a graph when no place is named",
+    "omnigraph.toml": "store, branch and actor for its directory and those below",
+    "graph.omni": "where init creates a graph if none is named",
 }
 
 
 def completion_script(shell: str) -> str:
-    """The script that makes a shell ask `omnigraph` for completions."""
+    """The script with which a shell asks `omnigraph` for completions."""
     from typer._completion_shared import get_completion_script
 
     script = get_completion_script(prog_name="omnigraph", complete_var="_OMNIGRAPH_COMPLETE", shell=shell)
@@ -37,7 +37,7 @@ def completion_script(shell: str) -> str:
 
 
 def manual_pages() -> dict[str, str]:
-    """File name to content, one page for the program and one for each command."""
+    """File name to content: one page for the program and one per command."""
     from typer.main import get_command
 
     from omnigraph_cli.tree import build_app
@@ -50,7 +50,7 @@ def manual_pages() -> dict[str, str]:
 
 
 def _commands(path: list[str], group: Any) -> Iterator[tuple[list[str], Any]]:
-    """Every command that does something, depth first in the order of the help."""
+    """Every command that can be run, depth first in the order of the help."""
     for name, child in group.commands.items():
         if child.hidden:
             continue
@@ -116,7 +116,7 @@ def _options(command: Any) -> Iterator[tuple[str, str]]:
         names = ", ".join([*parameter.opts, *parameter.secondary_opts])
         is_flag = getattr(parameter, "is_flag", False)
         yield names if is_flag else f"{names} {parameter.metavar or 'VALUE'}", parameter.help or ""
-    yield "-h, --help", "Show the help and exit."
+    yield "-h, --help", "Show this help and exit."
 
 
 def _definitions(entries: dict[str, str]) -> list[str]:
@@ -124,7 +124,7 @@ def _definitions(entries: dict[str, str]) -> list[str]:
 
 
 def _roff(text: str) -> str:
-    """Text as roff reads it: hyphens kept as typed, no line taken for a request."""
+    """Text escaped for roff: hyphens stay as typed, and no line reads as a request."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     return "\n".join("\\&" + line if line.startswith(".") else line for line in escaped.splitlines())
 

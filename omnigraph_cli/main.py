@@ -1,4 +1,4 @@
-"""The entry point: runs the command line, and turns every way of ending into an exit code."""
+"""Runs the command line, and turns every way it can end into an exit code."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from omnigraph_core.settings import load_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process."""
+    """Run the command line and exit."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     streams.prepare()
     code = _guarded(argv, lambda: _invoke(argv))
     if code in (exits.OK, exits.ANSWER_IS_NO):
         code = _guarded(argv, sys.stdout.flush) or code
-    else:  # why it failed has been said; that its output is lost as well is no news
+    else:  # the failure has been reported; that its output is lost as well adds nothing
         with contextlib.suppress(OmnigraphError, ReaderGoneError):
             sys.stdout.flush()
     sys.exit(code)
@@ -40,7 +40,7 @@ def _invoke(argv: list[str]) -> object:
 
 
 def _guarded(argv: Sequence[str], action: Callable[[], object]) -> int:
-    """Do it, and say with an exit code how it ended; whatever went wrong has been told."""
+    """Run the action, report a failure, and return the exit code."""
     try:
         code = action()
         return code if isinstance(code, int) else exits.OK
@@ -61,7 +61,7 @@ def _guarded(argv: Sequence[str], action: Callable[[], object]) -> int:
 
 
 def _refuse_other_than_text(argv: Sequence[str]) -> None:
-    """Everything we are told may end up in a message, a path or a commit, and those are UTF-8."""
+    """Any argument may end up in a message, a path or a commit, and those are UTF-8."""
     for argument in argv:
         try:
             argument.encode("utf-8")
@@ -75,7 +75,7 @@ def _fail(argv: Sequence[str], error: OmnigraphError) -> int:
 
 
 def _usage(argv: Sequence[str], error: TyperException) -> int:
-    """Typer found the command line itself wrong; a bare group shows its help instead."""
+    """Typer rejected the command line; a group without a command shows its help instead."""
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(error.format_message() + "\n")
         return exits.BY_KIND[UsageError.kind]
@@ -85,7 +85,7 @@ def _usage(argv: Sequence[str], error: TyperException) -> int:
 
 
 def _bug(argv: Sequence[str]) -> int:
-    """An error nobody foresaw: one line for the user, the traceback for the report."""
+    """An unforeseen error: one line for the user, the traceback in a file for the bug report."""
     try:
         import tempfile
 
@@ -106,10 +106,10 @@ def _bug(argv: Sequence[str]) -> int:
 
 
 def _panic(argv: Sequence[str], error: BaseException) -> int:
-    """A panic in Lance, which is Rust, arrives as an exception that is no `Exception`.
+    """A panic in Lance, which is Rust, arrives as a BaseException.
 
-    Its class cannot be imported, so it goes by its name. The floors below translate
-    the panics they know of; this is for the others.
+    Its class cannot be imported, so it is recognised by name. The floors below translate
+    the panics they know; this handles the rest.
     """
     if type(error).__name__ != "PanicException":
         raise error
@@ -123,7 +123,7 @@ def _panic(argv: Sequence[str], error: BaseException) -> int:
 
 
 def _output(argv: Sequence[str]) -> Output:
-    """How to report when the command's own options were never read."""
+    """How to report a failure when the command's own options were never read."""
     before_separator = argv[: argv.index("--")] if "--" in argv else argv
     if "--json" in before_separator:
         return JsonOutput()

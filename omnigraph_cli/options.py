@@ -11,14 +11,14 @@ from omnigraph_core.errors import UsageError
 
 
 def complete_branch(incomplete: str) -> list[str]:
-    """Branch names for the shell: reads a few small files, and gives up silently."""
+    """Branch names for the shell: reads a few small files, and gives up silently on any error."""
     try:
         from omnigraph_core import layout
         from omnigraph_core.manifest.reader import manifest_ref
         from omnigraph_core.settings import load_settings
         from omnigraph_core.storage import open_storage, parse_location
-        from omnigraph_core.tables.branches import list_forks
         from omnigraph_core.tables.dataset import Tables
+        from omnigraph_core.tables.fork_refs import list_forks
 
         settings = load_settings()
         place = find_graph(None, settings).place
@@ -26,12 +26,13 @@ def complete_branch(incomplete: str) -> list[str]:
         forks = list_forks(Tables(storage), manifest_ref(layout.MAIN_BRANCH))
     except Exception:
         return []
-    return [name for name in (layout.MAIN_BRANCH, *sorted(forks)) if name.startswith(incomplete)]
+    shown = sorted(set(forks) - {layout.SCHEMA_LOCK_BRANCH})
+    return [name for name in (layout.MAIN_BRANCH, *shown) if name.startswith(incomplete)]
 
 
 BranchOption = Annotated[
     str | None,
-    typer.Option("--branch", metavar="B", help="The branch (main).", autocompletion=complete_branch),
+    typer.Option("--branch", metavar="B", help="The branch; default main.", autocompletion=complete_branch),
 ]
 
 SnapshotOption = Annotated[
@@ -39,16 +40,18 @@ SnapshotOption = Annotated[
     typer.Option(
         "--snapshot",
         metavar="REF",
-        help="A commit: branch, commit id, REF~N or REF@{TIME}.",
+        help="The state to read: a branch, tag:NAME, commit id, REF~N or REF@{TIME}.",
         autocompletion=complete_branch,
     ),
 ]
 
 
 def one_target(branch: str | None, ref: str | None) -> None:
-    """A read is about a branch or about a commit, never both."""
+    """A read takes a branch or a commit, never both."""
     if branch is not None and ref is not None:
-        raise UsageError("both --branch and --snapshot were given", hint="a ref may be a branch name")
+        raise UsageError(
+            "both --branch and --snapshot were given", hint="use --snapshot alone; a REF may be a branch"
+        )
 
 
 DATA_FORMATS = ("jsonl", "csv", "parquet")
@@ -58,7 +61,7 @@ DataFormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="|".join(DATA_FORMATS),
-        help="How records are written.",
+        help="The format of the records.",
         autocompletion=lambda: list(DATA_FORMATS),
     ),
 ]
@@ -68,6 +71,6 @@ SPARK_FORMAT = "spark:"
 
 
 def data_format(given: str | None) -> None:
-    """Refuse a format of data that there is not."""
+    """Refuse an unknown data format."""
     if given is not None and given not in DATA_FORMATS:
-        raise UsageError(f"--format: '{given}' is none of {', '.join(DATA_FORMATS)}")
+        raise UsageError(f"--format: '{given}' is not one of {', '.join(DATA_FORMATS)}")

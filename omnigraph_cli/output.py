@@ -1,4 +1,4 @@
-"""How results look: one interface, one implementation for people and one for machines.
+"""How results look: one interface, with one implementation for people and one for machines.
 
 Data goes to stdout, everything else to stderr. A command builds its result and hands
 it over; it never prints.
@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TextIO
 
 from omnigraph_cli.exits import BY_KIND
+from omnigraph_cli.wording import hint_of, message_of
+from omnigraph_core import shapes
 from omnigraph_core.errors import OmnigraphError
 
 JsonObject = Mapping[str, object]
@@ -29,7 +31,7 @@ class Output(Protocol):
         """An answer that people read as a table."""
 
     def remark(self, text: str) -> None:
-        """Something worth knowing that is not the answer; silent with --quiet."""
+        """Something worth knowing beside the answer; silent with --quiet."""
 
     def failure(self, error: OmnigraphError) -> None:
         """Why there is no answer."""
@@ -71,16 +73,16 @@ class HumanOutput:
 
     def failure(self, error: OmnigraphError) -> None:
         label = "\033[1;31merror:\033[0m" if self._colored(sys.stderr) else "error:"
-        write(sys.stderr, f"{label} {error}")
-        if error.hint:
-            write(sys.stderr, f"hint: {error.hint}")
+        write(sys.stderr, f"{label} {message_of(error)}")
+        if hint := hint_of(error):
+            write(sys.stderr, f"hint: {hint}")
 
     def _colored(self, stream: TextIO) -> bool:
         return self._color == "always" or (self._color == "auto" and stream.isatty())
 
 
 class JsonOutput:
-    """One JSON object on stdout; a failure as one JSON object on stderr, and nothing beside it."""
+    """One JSON object on stdout, or one on stderr for a failure; nothing else."""
 
     def result(self, content: JsonObject, text: str) -> None:
         write(sys.stdout, json.dumps(content, ensure_ascii=False, indent=2))
@@ -91,22 +93,17 @@ class JsonOutput:
         self.result(content, "")
 
     def remark(self, text: str) -> None:
-        """Remarks are for people; a machine gets its facts in the object."""
+        """Remarks are for people; a machine finds the facts in the object."""
 
     def failure(self, error: OmnigraphError) -> None:
         write(sys.stderr, json.dumps(failure_object(error), ensure_ascii=False))
 
 
 def failure_object(error: OmnigraphError) -> dict[str, object]:
-    """The documented shape of a failure, with the error's own facts beside it."""
-    return {
-        "error": str(error),
-        "code": error.kind.value,
-        "exit": BY_KIND[error.kind],
-        "retryable": error.retryable,
-        "hint": error.hint,
-        **error.details(),
-    }
+    """The documented shape of a failure, in the words of the command line and with its exit code."""
+    shown = shapes.failure(error)
+    worded = {"error": message_of(error), "code": shown["code"], "exit": BY_KIND[error.kind]}
+    return {**worded, **shown, "error": worded["error"], "hint": hint_of(error)}
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, for a person who is watching; nothing for anybody else."""
+"""A progress bar on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnigraph_core.progress import Progress, ProgressEvent, silent
 
 @contextmanager
 def progress_bar(*, wanted: bool, color: bool = True) -> Iterator[Progress]:
-    """Draws what the core reports while the block runs, then removes it."""
+    """Draws what the core reports while the block runs, then removes the bar."""
     if not wanted or not sys.stderr.isatty():
         yield silent
         return

@@ -1,4 +1,4 @@
-"""Opening a graph for commands that list: they repair what they can, and read on if they cannot."""
+"""Opening a graph for commands that list: they run a pending recovery if they can, and read anyway."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_for_listing(run: Run) -> Graph:
-    """Try the recovery sweep without waiting for anybody; else say that one is pending, and go on."""
+    """Try the recovery sweep without waiting for a lock; if it cannot run, say so and go on."""
     from omnigraph_core.graph import OpenMode
 
     graph = run.open(OpenMode.READ_ONLY)
@@ -24,5 +24,5 @@ def open_for_listing(run: Run) -> Graph:
         run.output.remark(f"a recovery is pending and could not be run: {error}")
         return graph
     if graph.has_pending():
-        run.output.remark("a recovery is pending, or a writer is at work; see `omnigraph status`")
+        run.output.remark("a writer is active or a recovery is pending; see `omnigraph status`")
     return graph

@@ -1,4 +1,4 @@
-"""Rows of a query on paper: table, json, jsonl, csv, kv, md.
+"""Rows of a query as text: table, json, jsonl, csv, kv, md.
 
 Values are JSON everywhere: a Date is `YYYY-MM-DD`, a DateTime
 `YYYY-MM-DDTHH:MM:SS.mmmZ`, numbers that are not finite are the strings `NaN`,
@@ -8,17 +8,15 @@ Values are JSON everywhere: a Date is `YYYY-MM-DD`, a DateTime
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timezone
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from omnigraph_cli.limits import CELL_CHARACTERS_MAX, ROWS_PER_BLOCK
+from omnigraph_core import shapes
 
 if TYPE_CHECKING:
-    from omnigraph_core.read.result import QueryResult
-
-_CELL_WIDTH_MAX = 80
-_ROWS_PER_BLOCK = 4096
+    from omnigraph_core.read.answer.result import QueryResult
 
 
 class RowFormat(StrEnum):
@@ -43,20 +41,11 @@ def written(result: QueryResult, form: RowFormat, *, metadata: bool = True) -> I
     return _md(result) if form is RowFormat.MD else _table(result)
 
 
-def target_object(result: QueryResult) -> dict[str, object]:
-    return {"branch": result.target.branch, "snapshot": result.target.snapshot}
-
-
 def _json(result: QueryResult) -> Iterator[str]:
     """Pretty-printed, the rows a block at a time: an answer may be large."""
-    head = {
-        "query_name": result.query_name,
-        "target": target_object(result),
-        "graph_commit_id": result.graph_commit_id,
-        "row_count": result.row_count,
-        "columns": result.columns,
-    }
-    yield json.dumps(head, ensure_ascii=False, indent=2)[: -len("\n}")] + ',\n  "rows": ['
+    yield (
+        json.dumps(shapes.query_head(result), ensure_ascii=False, indent=2)[: -len("\n}")] + ',\n  "rows": ['
+    )
     separator = "\n"
     for rows in _blocks(result):
         texts = [json.dumps(_object(result, row), ensure_ascii=False) for row in rows]
@@ -67,19 +56,13 @@ def _json(result: QueryResult) -> Iterator[str]:
 
 def _jsonl(result: QueryResult, *, metadata: bool) -> Iterator[str]:
     if metadata:
-        head = {
-            "kind": "metadata",
-            "query_name": result.query_name,
-            "target": target_object(result),
-            "row_count": result.row_count,
-        }
-        yield json.dumps(head, ensure_ascii=False) + "\n"
+        yield json.dumps(shapes.query_metadata(result), ensure_ascii=False) + "\n"
     for rows in _blocks(result):
         yield "".join(json.dumps(_object(result, row), ensure_ascii=False) + "\n" for row in rows)
 
 
 def _csv(result: QueryResult) -> Iterator[str]:
-    """A null is `null`; the text "null" is quoted, so that the two can be told apart."""
+    """Null is `null`, and the text "null" is quoted, so that they differ."""
     yield ",".join(map(_csv_cell, result.columns)) + "\n"
     for rows in _blocks(result):
         yield "".join(",".join(map(_csv_cell, row)) + "\n" for row in rows)
@@ -135,7 +118,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _CELL_WIDTH_MAX else text[: _CELL_WIDTH_MAX - 1] + "…"
+    return text if len(text) <= CELL_CHARACTERS_MAX else text[: CELL_CHARACTERS_MAX - 1] + "…"
 
 
 def title(result: QueryResult) -> str:
@@ -146,11 +129,11 @@ def title(result: QueryResult) -> str:
 
 
 def _blocks(result: QueryResult) -> Iterator[list[tuple[object, ...]]]:
-    """Rows of JSON values, a few thousand at a time, as they are made."""
+    """Rows of JSON values, a few thousand at a time, as the query produces them."""
     for batch in result.to_batches():
-        for start in range(0, batch.num_rows, _ROWS_PER_BLOCK):
-            part = batch.slice(start, _ROWS_PER_BLOCK)
-            columns = [[_plain(value) for value in column.to_pylist()] for column in part.columns]
+        for start in range(0, batch.num_rows, ROWS_PER_BLOCK):
+            part = batch.slice(start, ROWS_PER_BLOCK)
+            columns = [[shapes.value(value) for value in column.to_pylist()] for column in part.columns]
             yield list(zip(*columns, strict=True))
 
 
@@ -158,22 +141,8 @@ def _object(result: QueryResult, row: Sequence[object]) -> dict[str, object]:
     return dict(zip(result.columns, row, strict=True))
 
 
-def _plain(value: Any) -> object:
-    """A value as JSON has it."""
-    if isinstance(value, datetime):
-        instant = value.astimezone(timezone.utc)
-        return f"{instant:%Y-%m-%dT%H:%M:%S}.{instant.microsecond // 1000:03d}Z"
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
-
-
 def _cell(value: object) -> str:
-    """A value in a cell of text: strings as they are, the rest as JSON."""
+    """A value in a cell: strings as they are, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

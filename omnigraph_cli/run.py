@@ -15,23 +15,18 @@ from typer.models import OptionInfo
 from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
 from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
+from omnigraph_cli.limits import OBJECTS_BETWEEN_COLLECTIONS
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_cli.sources import QUERY_OPTIONS, QueryOptions
 from omnigraph_core import __version__, layout
-from omnigraph_core.errors import NotFoundError, OmnigraphError, RefusedError, UsageError
+from omnigraph_core.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.write.actors import check_actor
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph, OpenMode
     from omnigraph_core.storage import Location
-
-
-# Repairs are found by their actor; nobody else may sign as one.
-RESERVED_ACTORS = "omnigraph:"
-
-# A load may run for hours within a limit of memory, which garbage must not eat up.
-_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +42,7 @@ class Run:
     shows_progress: bool = False
 
     def address(self) -> Address:
-        """The graph this run is about; remarks on why when asked to be verbose."""
+        """The graph this run works on; with --verbose, a remark says why this one."""
         address = find_graph(self.given, self.settings)
         if self.verbose:
             self.output.remark(f"graph {address.place} (from {address.because})")
@@ -58,7 +53,10 @@ class Run:
     def open(self, mode: OpenMode) -> Graph:
         from omnigraph_core.graph import Graph
 
-        return Graph.open(self.address().place, self.settings, mode)
+        graph = Graph.open(self.address().place, self.settings, mode)
+        for warning in graph.warnings:
+            self.output.remark(f"warning: {warning}")
+        return graph
 
     def branch(self, option: str | None) -> str:
         """`--branch`, else OMNIGRAPH_BRANCH, else the config file, else main."""
@@ -67,7 +65,7 @@ class Run:
 
 
 def echo_target(run: Run, what: str, location: Location) -> None:
-    """Say where a command is about to write."""
+    """Say which graph a command is about to write to."""
     where = "local" if location.is_local else "remote"
     run.output.remark(f"omnigraph {what} → {location.uri} (direct, {where})")
 
@@ -89,13 +87,21 @@ _COMMON: dict[str, tuple[object, object]] = {
     "store": (
         Annotated[
             str | None,
-            typer.Option("--store", "--uri", metavar="URI", help="The graph: a path, file:// or s3:// URI."),
+            typer.Option(
+                "--store", "--uri", metavar="URI", help="The graph: a path, a file:// or an s3:// URI."
+            ),
         ],
         None,
     ),
-    "json_output": (Annotated[bool, typer.Option("--json", help="Answer and fail in JSON.")], False),
-    "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="No remarks on stderr.")], False),
-    "verbose": (Annotated[bool, typer.Option("-v", "--verbose", help="Say which graph, and why.")], False),
+    "json_output": (
+        Annotated[bool, typer.Option("--json", help="Print results and failures as JSON.")],
+        False,
+    ),
+    "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="Print no remarks on stderr.")], False),
+    "verbose": (
+        Annotated[bool, typer.Option("-v", "--verbose", help="Say which graph is used, and why.")],
+        False,
+    ),
     "color": (
         Annotated[str, typer.Option(metavar="auto|always|never", help="When to use colour.")],
         "auto",
@@ -105,11 +111,11 @@ _COMMON: dict[str, tuple[object, object]] = {
 
 _WRITING: dict[str, tuple[object, object]] = {
     "actor": (
-        Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who makes this commit.")],
+        Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="The actor of the commit.")],
         None,
     ),
     "message": (
-        Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the commit.")],
+        Annotated[str | None, typer.Option("--message", "-m", metavar="TEXT", help="Commit message.")],
         None,
     ),
     "lock_timeout": (
@@ -118,20 +124,20 @@ _WRITING: dict[str, tuple[object, object]] = {
             typer.Option(
                 "--lock-timeout",
                 metavar="SECONDS",
-                help="How long to wait for another writer (30, or OMNIGRAPH_LOCK_TIMEOUT).",
+                help="How long to wait for another writer; default 30.",
             ),
         ],
         None,
     ),
 }
 
-_GRAPH_ARGUMENT = Annotated[str | None, typer.Argument(metavar="GRAPH", help="The graph, like --store.")]
+_GRAPH_ARGUMENT = Annotated[str | None, typer.Argument(metavar="GRAPH", help="The graph; same as --store.")]
 
 CommandBody = Callable[..., None]
 
 
 def command_group(app: typer.Typer, name: str, *, help: str) -> typer.Typer:  # noqa: A002
-    """Commands under a word of their own, as `branch` in `branch list`."""
+    """A group of commands, as `branch` in `branch list`."""
     group = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=help)
     app.add_typer(group, name=name)
     return group
@@ -170,7 +176,7 @@ def command(
         @functools.wraps(body)
         def invoke(**arguments: Any) -> None:
             if writes:
-                gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+                gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
             _refuse_empty([*query, *own, *extra], arguments)
             given = {parameter.name: arguments.pop(parameter.name) for parameter in query}
             mine = {parameter.name: arguments.pop(parameter.name) for parameter in own}
@@ -198,13 +204,13 @@ def _parameter(name: str, annotation: object, default: object) -> inspect.Parame
 
 
 def _refuse_empty(parameters: Iterable[inspect.Parameter], arguments: Mapping[str, Any]) -> None:
-    """A message may be empty; an argument (GRAPH, NAME) is judged by whoever reads it."""
+    """Refuse an empty option. A message may be empty; arguments are checked where they are used."""
     for parameter in parameters:
         info = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
         if isinstance(info, OptionInfo) and arguments[parameter.name] == "" and parameter.name != "message":
             # In `Annotated`, Typer keeps the first name of an option where its default would be.
             name = info.default if isinstance(info.default, str) else f"--{parameter.name}"
-            raise UsageError(f"{name} is empty", hint=f"leave {name} out, or give it a value")
+            raise UsageError(f"{name} is empty", hint=f"omit {name}, or give it a value")
 
 
 def _settings(*, needed: bool) -> Settings:
@@ -218,8 +224,7 @@ def _settings(*, needed: bool) -> Settings:
 
 def _make_run(arguments: Mapping[str, Any], settings: Settings) -> Run:
     settings = replace(settings, actor=arguments.get("actor") or settings.actor)
-    if settings.default_actor.startswith(RESERVED_ACTORS):
-        raise RefusedError(f"the actor '{settings.default_actor}' is reserved for omnigraph itself")
+    check_actor(settings.default_actor)
     timeout = arguments.get("lock_timeout")
     if timeout is not None:
         if not 0 <= timeout < float("inf"):
@@ -242,6 +247,6 @@ def _make_run(arguments: Mapping[str, Any], settings: Settings) -> Run:
 
 def _color(option: str, settings: Settings) -> Literal["auto", "always", "never"]:
     if option not in ("auto", "always", "never"):
-        raise UsageError(f"--color: '{option}' is none of auto, always, never")
+        raise UsageError(f"--color: '{option}' is not one of auto, always, never")
     chosen = settings.color or "auto" if option == "auto" else option
     return "always" if chosen == "always" else "never" if chosen == "never" else "auto"

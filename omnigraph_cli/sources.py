@@ -1,4 +1,4 @@
-"""Texts a command is given: schemas and queries, from a file, from stdin, or in place."""
+"""Source texts: schemas and queries from a file, from stdin or from the command line."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
+from omnigraph_cli.limits import SOURCE_BYTES_MAX
 from omnigraph_core.errors import BadDataError, LimitError, UsageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
 
-SOURCE_BYTES_MAX = 16 << 20
-
-# What a command that takes a query is given it by; the names are the fields of `QueryOptions`.
+# The options with which a command takes a query; the names are the fields of `QueryOptions`.
 QUERY_OPTIONS: dict[str, tuple[object, object]] = {
     "name": (
         Annotated[
             str | None,
-            typer.Argument(metavar="NAME", help="Which query, when the source has several."),
+            typer.Argument(metavar="NAME", help="The query to run, if the source has several."),
         ],
         None,
     ),
     "name_option": (
-        Annotated[str | None, typer.Option("--name", metavar="NAME", help="The same as NAME.")],
+        Annotated[str | None, typer.Option("--name", metavar="NAME", help="Same as NAME.")],
         None,
     ),
-    "expression": (Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query itself.")], None),
+    "expression": (Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query text.")], None),
     "query": (
         Annotated[
             str | None, typer.Option("--query", metavar="FILE|-", help="A file of queries; - reads stdin.")
@@ -37,19 +36,24 @@ QUERY_OPTIONS: dict[str, tuple[object, object]] = {
     ),
     "params": (
         Annotated[
-            str | None, typer.Option("--params", metavar="JSON", help="Parameters as one JSON object.")
+            str | None, typer.Option("--params", metavar="JSON", help="Parameters, as one JSON object.")
         ],
         None,
     ),
     "params_file": (
-        Annotated[str | None, typer.Option("--params-file", metavar="FILE", help="The same, in a file.")],
+        Annotated[
+            str | None,
+            typer.Option("--params-file", metavar="FILE", help="Parameters, as a JSON object in a file."),
+        ],
         None,
     ),
     "param": (
         Annotated[
             list[str] | None,
             typer.Option(
-                "--param", metavar="K=V", help="One parameter, read by its declared type. Repeatable."
+                "--param",
+                metavar="K=V",
+                help="One parameter; its declared type decides how V is read. Repeatable.",
             ),
         ],
         None,
@@ -59,7 +63,7 @@ QUERY_OPTIONS: dict[str, tuple[object, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A query and its parameters; what the library's methods take."""
+    """A query and its parameters, as the library takes them."""
 
     text: str
     source_name: str
@@ -70,7 +74,7 @@ class QuerySource:
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """What the command line says about a query; nothing is read before `read`."""
+    """What the command line says about a query; `read` reads the files it names."""
 
     name: str | None
     name_option: str | None
@@ -90,10 +94,10 @@ class QueryOptions:
     def _text(self) -> tuple[str, str]:
         if self.name is not None and self.name_option is not None and self.name != self.name_option:
             raise UsageError(
-                f"both NAME '{self.name}' and --name '{self.name_option}' were given", hint="give it once"
+                f"both NAME '{self.name}' and --name '{self.name_option}' were given", hint="use one of them"
             )
         if self.expression is not None and self.query is not None:
-            raise UsageError("both -e and --query were given", hint="give the query once")
+            raise UsageError("both -e and --query were given", hint="use one of them")
         if self.expression is not None:
             return self.expression, "<-e>"
         if self.query is None:
@@ -102,9 +106,9 @@ class QueryOptions:
 
 
 def read_params(params: str | None, params_file: str | None) -> Mapping[str, Any] | None:
-    """The JSON object of `--params` or `--params-file`; None when there is neither."""
+    """The JSON object of `--params` or `--params-file`; None without either."""
     if params is not None and params_file is not None:
-        raise UsageError("both --params and --params-file were given", hint="give them once")
+        raise UsageError("both --params and --params-file were given", hint="use one of them")
     if params is None and params_file is None:
         return None
     text, name = (params, "--params") if params_file is None else read_source(params_file)
@@ -131,7 +135,7 @@ def read_source(option: str) -> tuple[str, str]:
 
 
 def _read_bounded(option: str, name: str) -> bytes:
-    """All of a source text, and never more than one byte beyond what a source may have."""
+    """The whole source text; reads at most one byte more than a source may have."""
     if option == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
     try:
@@ -142,5 +146,5 @@ def _read_bounded(option: str, name: str) -> bytes:
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
     if len(data) > SOURCE_BYTES_MAX:
-        raise LimitError(f"{name}: larger than {SOURCE_BYTES_MAX >> 20} MiB, the most a source text may have")
+        raise LimitError(f"{name}: larger than {SOURCE_BYTES_MAX >> 20} MiB, the limit for a source text")
     return data

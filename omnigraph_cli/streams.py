@@ -1,9 +1,8 @@
-"""Standard output and standard error that fail in one way each, whoever writes to them.
+"""Standard output and standard error that each fail in exactly one way.
 
-Typer and rich write to them as well as we do, and each has its own idea of what a
-broken pipe means. So the errors are turned into ours below them all, at the file
-descriptor: an answer that cannot be written ends the command, a remark that cannot be
-written is nobody's concern.
+Typer and rich write to them as we do, and each has its own idea of what a broken pipe
+means. So errors are translated below all of them, at the file descriptor: an answer that
+cannot be written ends the command, and a remark that cannot be written is dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output has closed it. Not an OSError: Typer would turn that into exit 1."""
+    """The reader of our output has closed it. Not an OSError: Typer would turn that into exit 1."""
 
 
 class OutputLostError(StorageError):
@@ -31,7 +30,7 @@ class OutputLostError(StorageError):
     def __init__(self, error: OSError) -> None:
         super().__init__(
             f"standard output cannot be written: {error.strerror}",
-            hint="whatever the command changed is changed; only its answer is lost",
+            hint="only the answer is lost; what the command changed stays changed",
         )
         self.errno_name = errno.errorcode.get(error.errno or 0, "EUNKNOWN")
 
@@ -40,10 +39,10 @@ class OutputLostError(StorageError):
 
 
 class _Answers(io.FileIO):
-    """File descriptor 1. Raises the first failure; what comes after it is dropped.
+    """File descriptor 1. Raises the first failure and drops everything written after it.
 
     Buffers above keep what they could not write and try again when they are closed;
-    dropping it then is what keeps the end of the process silent.
+    dropping that keeps the end of the process silent.
     """
 
     _is_lost = False
@@ -53,7 +52,7 @@ class _Answers(io.FileIO):
             return _size(data)
         try:
             written = super().write(data)  # type: ignore[arg-type]
-            while written is None:  # somebody made the pipe non-blocking, and it is full
+            while written is None:  # the pipe is non-blocking, and full
                 select.select([], [self], [])
                 written = super().write(data)  # type: ignore[arg-type]
         except BrokenPipeError as error:
@@ -66,7 +65,7 @@ class _Answers(io.FileIO):
 
 
 class _Remarks(io.FileIO):
-    """File descriptor 2. What cannot be written is dropped: an exit code still says how it went."""
+    """File descriptor 2. What cannot be written is dropped: the exit code still tells the outcome."""
 
     def write(self, data: object) -> int:
         try:
@@ -80,7 +79,7 @@ def prepare() -> None:
 
     A closed descriptor is opened on /dev/null, as git does: otherwise the next file we
     open gets its number, and a library's `printf` would write into a graph.
-    `sys.stdin` stays None when it was closed: an empty input would be a lie.
+    `sys.stdin` stays None if it was closed: it must not look like empty input.
     """
     for descriptor in (0, _STDOUT, _STDERR):
         try:
@@ -95,7 +94,7 @@ def prepare() -> None:
 
 
 def _text_stream(raw: io.FileIO, old: TextIO | None, *, by_line: bool) -> TextIO:
-    """Text over a descriptor; what the encoding cannot show is escaped, never fatal."""
+    """Text over a descriptor; characters that the encoding lacks are escaped."""
     if old is not None:
         old.flush()
     return io.TextIOWrapper(

@@ -1,8 +1,8 @@
-"""The command tree: all of it for help and completion, one branch of it to run a command.
+"""The command tree: all of it for help and completion, one command of it to run that command.
 
 Importing and declaring every command takes longer than most commands run, so a command line
-that names a command gets a tree with that one alone. Nothing of it can be seen: what is said
-about the other commands (help, completion, a name mistyped) is said by the whole tree.
+that names a command gets a tree with that one alone. Users cannot tell: help, completion and
+the answer to a mistyped name use the whole tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from omnigraph_cli.run import VersionOption
 
 PROGRAM = "omnigraph"
 
-# Module of `commands/` to the words that call it, in the order of the help.
+# Module in `commands/` to the words that run it, in the order of the help.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "init": ("init",),
     "load": ("load",),
@@ -29,8 +29,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "status": ("status",),
     "snapshot": ("snapshot",),
     "branch": ("branch",),
+    "tag": ("tag",),
+    "merging": ("revert",),
     "commit": ("commit",),
+    "diff": ("diff",),
     "schema": ("schema",),
+    "optimize": ("optimize",),
+    "cleanup": ("cleanup",),
+    "doctor": ("doctor",),
+    "repair": ("repair",),
     "recovery": ("recovery",),
     "relocate": ("relocate",),
     "spark": ("spark",),
@@ -40,7 +47,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 def build_app(argv: Sequence[str] = ()) -> typer.Typer:
-    """The tree that this command line needs; importing and building it loads no data library."""
+    """The tree that this command line needs; building it imports no data library."""
     app = typer.Typer(
         name=PROGRAM,
         cls=Group,
@@ -59,6 +66,6 @@ def build_app(argv: Sequence[str] = ()) -> typer.Typer:
     named = [module for module, words in COMMANDS.items() if first in words]
     for module in named or COMMANDS:
         import_module(f"omnigraph_cli.commands.{module}").register(app)
-    if named:  # nor the other words for the same command
+    if named:  # and not its aliases either
         app.registered_commands = [each for each in app.registered_commands if each.name == first]
     return app

@@ -29,15 +29,20 @@ class ErrorKind(StrEnum):
 
 
 class OmnigraphError(Exception):
-    """An expected failure: what happened, and (in `hint`) what to do about it."""
+    """An expected failure: what happened, and (in `hint`) what to do about it.
+
+    `field` names the argument at fault, or the one the hint says to use, as the library calls
+    it (`out`, `spark.master`). The core knows no options; a front end words its own from `field`.
+    """
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, field: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.field = field
 
     def details(self) -> Mapping[str, object]:
         """Facts for machine output, JSON-ready; keys are part of the interface."""

@@ -1,11 +1,13 @@
 """Failpoints: named places where a test can make this process die, fail or wait.
 
 Armed only by `OMNIGRAPH_FAILPOINTS` (through settings), as a comma-separated list of
-`name=kill`, `name=error` or `name=sleep:MILLISECONDS`. Not armed, `hit` is one
-dictionary look-up in an empty dictionary.
+`name=kill`, `name=stop`, `name=stop:each`, `name=error` or `name=sleep:MILLISECONDS`. Not armed, `hit` is
+one dictionary look-up in an empty dictionary.
 
 Fault model: `kill` is SIGKILL to ourselves, so no `finally`, no `atexit` and no
-buffered write runs, exactly as when the kernel or an operator ends the process.
+buffered write runs, exactly as when the kernel or an operator ends the process. `stop`
+is SIGSTOP to ourselves, once (or each time): nothing runs, not even the thread that renews a lease,
+until somebody sends SIGCONT, as when a machine is suspended.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def arm(specification: str) -> None:
         if not separator or not _is_action(action):
             raise UsageError(
                 f"OMNIGRAPH_FAILPOINTS: cannot read '{item}'",
-                hint="use name=kill, name=error or name=sleep:MILLISECONDS, separated by commas",
+                hint="use name=kill, name=stop, name=error or name=sleep:MILLISECONDS, separated by commas",
             )
         parsed[name] = action
     _armed.clear()
@@ -40,7 +42,7 @@ def arm(specification: str) -> None:
 
 
 def _is_action(action: str) -> bool:
-    if action in ("kill", "error"):
+    if action in ("kill", "stop", "stop:each", "error"):
         return True
     verb, _, milliseconds = action.partition(":")
     return verb == "sleep" and milliseconds.isdigit()
@@ -53,6 +55,10 @@ def hit(name: str) -> None:
         return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif action in ("stop", "stop:each"):
+        if action == "stop":
+            del _armed[name]
+        os.kill(os.getpid(), signal.SIGSTOP)
     elif action == "error":
         raise InjectedFault(f"injected fault at {name}")
     else:

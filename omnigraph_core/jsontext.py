@@ -1,4 +1,4 @@
-"""Reading JSON that lies on disk, where anything may lie."""
+"""Reading JSON from disk, where it may be anything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; every way of not being one is a ValueError."""
+    """The value of a JSON text; anything that is not JSON is a ValueError."""
     try:
         return json.loads(text)
     except RecursionError as error:

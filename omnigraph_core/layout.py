@@ -21,12 +21,15 @@ RECOVERY_DIR = "__recovery"
 LOCKS_DIR = "__locks"
 STAGING_DIR = "__staging"
 SCHEMA_DIR = "__schema"
+TAGS_DIR = "__tags"
+DELETED_DIR = "__deleted"
 NODES_DIR = "nodes"
 EDGES_DIR = "edges"
 
 SCHEMA_SOURCE = "_schema.pg"
 SCHEMA_COMPILED = "_schema.ir.json"
 SCHEMA_STATE = "__schema_state.json"
+CLEANUP_RECORD = "__cleanup.json"
 
 CONFIG_FILE = "omnigraph.toml"
 DEFAULT_GRAPH = "graph.omni"
@@ -35,6 +38,7 @@ MAIN_BRANCH = "main"
 SCHEMA_LOCK_BRANCH = "__schema_apply_lock__"
 
 REFS_LOCK = "refs"
+LOGS_LOCK = "logs"
 
 # Everything `init` may leave in a root. Anything else there is somebody else's.
 ROOT_NAMES = frozenset(
@@ -47,6 +51,8 @@ ROOT_NAMES = frozenset(
         LOCKS_DIR,
         STAGING_DIR,
         SCHEMA_DIR,
+        TAGS_DIR,
+        DELETED_DIR,
         NODES_DIR,
         EDGES_DIR,
         SCHEMA_SOURCE,
@@ -80,6 +86,11 @@ def schema_by_hash(schema_hash: str) -> str:
     return f"{SCHEMA_DIR}/{schema_hash.removeprefix('sha256:')}.json"
 
 
+def schema_source_by_hash(schema_hash: str) -> str:
+    """Where the text that compiled to this hash is kept, comments and all."""
+    return f"{SCHEMA_DIR}/{schema_hash.removeprefix('sha256:')}.pg"
+
+
 def branch_lock(branch: str) -> str:
     """The lock name of a branch; quoting keeps `a/b` one file and apart from `a%2Fb`."""
     from urllib.parse import quote
@@ -98,3 +109,15 @@ def staging_folder(operation_id: str) -> str:
 
 def sidecar(operation_id: str) -> str:
     return f"{RECOVERY_DIR}/{operation_id}.json"
+
+
+def tag(name: str) -> str:
+    """Where a tag is kept; quoting keeps `a/b` one file."""
+    from urllib.parse import quote
+
+    return f"{TAGS_DIR}/{quote(name, safe='')}.json"
+
+
+def deleted_branch(identity: str) -> str:
+    """Where the ref of a deleted branch is put aside."""
+    return f"{DELETED_DIR}/{identity}.json"

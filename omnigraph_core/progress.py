@@ -1,4 +1,4 @@
-"""Progress events: what a long operation tells whoever is watching.
+"""Progress events: what a long operation reports to its caller.
 
 The core never prints. It calls a `Progress` with events; the command line draws a
 bar from them, a library user passes `None` and pays nothing.
@@ -25,4 +25,4 @@ Progress = Callable[[ProgressEvent], None]
 
 
 def silent(event: ProgressEvent) -> None:
-    """The progress sink of somebody who is not watching."""
+    """The progress sink that ignores everything."""

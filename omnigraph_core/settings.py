@@ -19,20 +19,25 @@ from pathlib import Path
 
 from omnigraph_core import layout
 from omnigraph_core.errors import UsageError
+from omnigraph_core.limits import (
+    EMBED_RETRIES_DEFAULT,
+    EMBED_TIMEOUT_DEFAULT_S,
+    LEASE_TTL_DEFAULT_S,
+    LOAD_CONCURRENCY_DEFAULT,
+    LOAD_CONCURRENCY_MAX,
+    LOCK_TIMEOUT_DEFAULT_S,
+    MAINTENANCE_CONCURRENCY_DEFAULT,
+    MEMORY_DEFAULT_BYTES,
+)
 from omnigraph_core.records import dataclass
 
-DEFAULT_LOCK_TIMEOUT_S = 30.0
-DEFAULT_LEASE_TTL_S = 10.0
 DEFAULT_REGION = "us-east-1"
-DEFAULT_MEMORY_LIMIT = 2 << 30
-DEFAULT_LOAD_CONCURRENCY = 8
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
-_COUNT_MAX = 1_000
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
 
 
 class TraversalMode(StrEnum):
-    """How a read finds the edges around nodes, when it is not to choose by itself."""
+    """How a read finds the edges around nodes, when it must not choose for itself."""
 
     INDEXED = "indexed"
     CSR = "csr"
@@ -52,8 +57,8 @@ class ConfigFile:
 class S3Settings:
     """How to reach S3; the same for control objects and for Lance.
 
-    Credentials are never part of the `repr`. Without them the provider chain of the
-    S3 clients is asked (web identity, container, instance metadata).
+    Credentials are never part of the `repr`. Without them the S3 clients use their own provider
+    chain (web identity, container, instance metadata).
     """
 
     region: str = DEFAULT_REGION
@@ -63,15 +68,17 @@ class S3Settings:
     endpoint: str | None = None
     force_path_style: bool | None = None
     allow_http: bool = False
-    lease_ttl_s: float = DEFAULT_LEASE_TTL_S
+    lease_ttl_s: float = LEASE_TTL_DEFAULT_S
+    lease_dead_after_s: float | None = None
+    """How old a lease must be, by the store's clock, to be a dead process's; None: see `storage.lease`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
-    """Who turns a text into a vector. The key is never part of the `repr`.
+    """Which service turns a text into a vector. The key is never part of the `repr`.
 
     `provider` is `openai` (anything that speaks its protocol), `gemini` or `mock`;
-    without it, the key that is there decides.
+    without it, whichever key is set decides.
     """
 
     provider: str | None = None
@@ -80,8 +87,8 @@ class EmbedSettings:
     openai_key: str | None = field(default=None, repr=False)
     openrouter_key: str | None = field(default=None, repr=False)
     gemini_key: str | None = field(default=None, repr=False)
-    timeout_s: float = 30.0
-    retries: int = 4
+    timeout_s: float = EMBED_TIMEOUT_DEFAULT_S
+    retries: int = EMBED_RETRIES_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +102,12 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the surroundings say; options given on the command line win over it."""
+    """What the environment and the config file say; arguments of a call take precedence."""
 
     store: str | None = None
     branch: str | None = None
     actor: str | None = None
-    lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
+    lock_timeout_s: float = LOCK_TIMEOUT_DEFAULT_S
     fsync: bool = True
     failpoints: str = ""
     color: str | None = None
@@ -108,16 +115,21 @@ class Settings:
     working_directory: Path = Path(".")
     s3: S3Settings = S3Settings()
     traversal_mode: TraversalMode | None = None
-    memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT
-    load_concurrency: int = DEFAULT_LOAD_CONCURRENCY
+    memory_limit_bytes: int = MEMORY_DEFAULT_BYTES
+    load_concurrency: int = LOAD_CONCURRENCY_DEFAULT
+    maintenance_concurrency: int = MAINTENANCE_CONCURRENCY_DEFAULT
     embed: EmbedSettings = EmbedSettings()
     spark: SparkSettings = SparkSettings()
 
     @property
+    def named_actor(self) -> str | None:
+        """The actor that the environment or the config file names."""
+        return self.actor or (self.config.actor if self.config else None)
+
+    @property
     def default_actor(self) -> str:
-        """Who writes when nobody said: environment, config file, else `user@host`."""
-        named = self.actor or (self.config.actor if self.config else None)
-        return named or f"{_user_name()}@{socket.gethostname()}"
+        """The actor when none is given: environment, config file, else `user@host`."""
+        return self.named_actor or f"{_user_name()}@{socket.gethostname()}"
 
 
 def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
@@ -128,7 +140,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         store=_text(env, "OMNIGRAPH_STORE"),
         branch=_text(env, "OMNIGRAPH_BRANCH"),
         actor=_text(env, "OMNIGRAPH_ACTOR"),
-        lock_timeout_s=_seconds(env, "OMNIGRAPH_LOCK_TIMEOUT", DEFAULT_LOCK_TIMEOUT_S),
+        lock_timeout_s=_seconds(env, "OMNIGRAPH_LOCK_TIMEOUT", LOCK_TIMEOUT_DEFAULT_S),
         fsync=_switch(env, "OMNIGRAPH_FSYNC", default=True),
         failpoints=env.get("OMNIGRAPH_FAILPOINTS", ""),
         color=_color(env),
@@ -136,8 +148,11 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         working_directory=directory,
         s3=_s3(env),
         traversal_mode=_traversal_mode(env),
-        memory_limit_bytes=_size(env, "OMNIGRAPH_MEMORY_LIMIT", DEFAULT_MEMORY_LIMIT),
-        load_concurrency=_count(env, "OMNIGRAPH_LOAD_CONCURRENCY", DEFAULT_LOAD_CONCURRENCY),
+        memory_limit_bytes=_size(env, "OMNIGRAPH_MEMORY_LIMIT", MEMORY_DEFAULT_BYTES),
+        load_concurrency=_count(env, "OMNIGRAPH_LOAD_CONCURRENCY", LOAD_CONCURRENCY_DEFAULT),
+        maintenance_concurrency=_count(
+            env, "OMNIGRAPH_MAINTENANCE_CONCURRENCY", MAINTENANCE_CONCURRENCY_DEFAULT
+        ),
         embed=_embed(env),
         spark=SparkSettings(
             _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH", ""))
@@ -146,7 +161,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
 
 
 def environment_for_child(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:
-    """The environment of this process for one that it starts, and in it the S3 access of `settings`."""
+    """The environment for a child process: our own, with the S3 access of `settings`."""
     own = {name: value for name, value in os.environ.items() if name not in _S3_VARIABLES}
     return {**own, **s3_environment(settings.s3), **more}
 
@@ -163,6 +178,7 @@ _S3_VARIABLES = frozenset(
         "AWS_S3_FORCE_PATH_STYLE",
         "AWS_ALLOW_HTTP",
         "OMNIGRAPH_LEASE_TTL",
+        "OMNIGRAPH_LEASE_DEAD_AFTER",
     }
 )
 
@@ -178,6 +194,7 @@ def s3_environment(s3: S3Settings) -> dict[str, str]:
         "AWS_S3_FORCE_PATH_STYLE": _written(s3.force_path_style),
         "AWS_ALLOW_HTTP": _written(s3.allow_http or None),
         "OMNIGRAPH_LEASE_TTL": str(s3.lease_ttl_s),
+        "OMNIGRAPH_LEASE_DEAD_AFTER": None if s3.lease_dead_after_s is None else str(s3.lease_dead_after_s),
     }
     return {name: value for name, value in named.items() if value is not None}
 
@@ -206,7 +223,7 @@ def _text(env: Mapping[str, str], name: str) -> str | None:
 
 
 def _s3(env: Mapping[str, str]) -> S3Settings:
-    """Judged only when an s3:// graph is opened: a local graph must not fail on `AWS_*`."""
+    """Checked only when an s3:// graph is opened: a local graph must not fail because of `AWS_*`."""
     path_style = env.get("AWS_S3_FORCE_PATH_STYLE", "").strip()
     return S3Settings(
         region=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
@@ -216,7 +233,8 @@ def _s3(env: Mapping[str, str]) -> S3Settings:
         endpoint=env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None,
         force_path_style=_is_truthy(path_style) if path_style else None,
         allow_http=_is_truthy(env.get("AWS_ALLOW_HTTP", "")),
-        lease_ttl_s=_seconds(env, "OMNIGRAPH_LEASE_TTL", DEFAULT_LEASE_TTL_S),
+        lease_ttl_s=_seconds(env, "OMNIGRAPH_LEASE_TTL", LEASE_TTL_DEFAULT_S),
+        lease_dead_after_s=_seconds(env, "OMNIGRAPH_LEASE_DEAD_AFTER", 0.0) or None,
     )
 
 
@@ -227,11 +245,11 @@ def _traversal_mode(env: Mapping[str, str]) -> TraversalMode | None:
     try:
         return TraversalMode(text)
     except ValueError:
-        raise UsageError(f"OMNIGRAPH_TRAVERSAL_MODE: '{text}' is none of auto, indexed, csr") from None
+        raise UsageError(f"OMNIGRAPH_TRAVERSAL_MODE: '{text}' is not one of auto, indexed, csr") from None
 
 
 def _embed(env: Mapping[str, str]) -> EmbedSettings:
-    """Judged only when a text is to be embedded."""
+    """Checked only when a text is to be embedded."""
     mock = _is_truthy(env.get("OMNIGRAPH_EMBEDDINGS_MOCK", ""))
     return EmbedSettings(
         provider="mock" if mock else env.get("OMNIGRAPH_EMBED_PROVIDER") or None,
@@ -240,8 +258,8 @@ def _embed(env: Mapping[str, str]) -> EmbedSettings:
         openai_key=env.get("OPENAI_API_KEY") or None,
         openrouter_key=env.get("OPENROUTER_API_KEY") or None,
         gemini_key=env.get("GEMINI_API_KEY") or None,
-        timeout_s=_seconds(env, "OMNIGRAPH_EMBED_TIMEOUT_MS", 30_000.0) / 1000,
-        retries=int(_seconds(env, "OMNIGRAPH_EMBED_RETRY_ATTEMPTS", 4.0)),
+        timeout_s=_seconds(env, "OMNIGRAPH_EMBED_TIMEOUT_MS", EMBED_TIMEOUT_DEFAULT_S * 1000) / 1000,
+        retries=int(_seconds(env, "OMNIGRAPH_EMBED_RETRY_ATTEMPTS", EMBED_RETRIES_DEFAULT)),
     )
 
 
@@ -286,8 +304,8 @@ def _count(env: Mapping[str, str], name: str, default: int) -> int:
     text = env.get(name, "").strip()
     if not text:
         return default
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _COUNT_MAX:
-        raise UsageError(f"{name}: '{text}' is not a number from 1 to {_COUNT_MAX}")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= LOAD_CONCURRENCY_MAX:
+        raise UsageError(f"{name}: '{text}' is not a number from 1 to {LOAD_CONCURRENCY_MAX}")
     return int(text)
 
 
@@ -317,7 +335,7 @@ def _find_config(directory: Path) -> ConfigFile | None:
         try:
             found = path.is_file()
         except OSError as error:
-            raise UsageError(f"{path}: cannot be looked for: {error.strerror}") from error
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         if found:
             return _read_config(path)
     return None

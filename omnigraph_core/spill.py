@@ -1,4 +1,4 @@
-"""Rows on disk while they do not fit in memory: in files without a name, which no process leaves behind."""
+"""Rows on disk when they do not fit in memory: in unnamed files, which no process leaves behind."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+import pyarrow as pa
 
 from omnigraph_core.errors import StorageError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BUFFER = 1 << 16
 
@@ -21,8 +20,6 @@ class SpilledRows:
     """Tables of one schema in the order they were added; can be read again once all are in."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        import pyarrow as pa
-
         self.rows = 0
         self._schema = schema
         self._file = nameless_file()
@@ -37,8 +34,6 @@ class SpilledRows:
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The rows, or some columns of them, in pieces."""
-        import pyarrow as pa
-
         names = self._schema.names if columns is None else list(columns)
         wanted = sorted(self._schema.get_field_index(name) for name in names)
         options = pa.ipc.IpcReadOptions(included_fields=wanted)
@@ -52,14 +47,12 @@ class SpilledRows:
                 yield pa.Table.from_batches([batch]).select(names)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._file.close()
 
 
 def give_back_memory() -> None:
-    """Arrow keeps what is freed; whoever writes to disk is short of memory."""
-    import pyarrow as pa
-
+    """Arrow keeps freed memory, and a process that spills to disk is short of it."""
     pa.default_memory_pool().release_unused()
 
 
@@ -80,18 +73,18 @@ class _FromStart(io.RawIOBase):
 
 
 def nameless_file() -> IO[bytes]:
-    """A file that nobody else can see, gone with the process that made it."""
+    """A file without a name, gone with the process that made it."""
     with disk_failures():
         return tempfile.TemporaryFile(prefix="omnigraph-")
 
 
 @contextmanager
 def disk_failures() -> Iterator[None]:
-    """The temporary directory may be full, or not be there."""
+    """The temporary directory may be full or missing."""
     try:
         yield
     except OSError as error:
         raise StorageError(
-            f"rows cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}",
+            f"cannot keep rows in {tempfile.gettempdir()}: {error.strerror or error}",
             hint="set TMPDIR to a directory with room for them, or raise OMNIGRAPH_MEMORY_LIMIT",
         ) from error

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import compileall
-import os
+import functools
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from omnigraph_core import faults
 from omnigraph_core.settings import Settings
+from tests.support import warm
+from tests.support.processes import OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
+from tests.support.records import PEOPLE
 
-pytest_plugins = ["tests.s3server"]
+pytest_plugins = ["tests.support.s3server"]
+
+# Examples are not timed: on a busy machine any of them may be slow.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # A shell ignores Ctrl-C for what it starts in the background, and children inherit that: tests
 # that interrupt them would wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-OMNIGRAPH = Path(sys.executable).with_name("omnigraph")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,59 +38,37 @@ def pytest_configure(config: pytest.Config) -> None:
             compileall.compile_dir(REPOSITORY / package, quiet=2)
 
 
-PEOPLE = """\
-node Person {
-  name: String @key
-  age: I32?
-}
-node Company { name: String @key }
-edge Knows: Person -> Person { since: Date? }
-edge WorksAt: Person -> Company @card(0..1)
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How a run of the installed command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Omnigraph = Callable[..., Finished]
-
-
-def clean_environment(**more: str) -> dict[str, str]:
-    """The environment without anything that would change what OmniGraph does."""
-    ignored = ("OMNIGRAPH_", "AWS_", "_OMNIGRAPH", "NO_COLOR", "FORCE_COLOR")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ignored)}
-    return {**kept, "OMNIGRAPH_FSYNC": "off", **more}
+@pytest.fixture
+def omnigraph(tmp_path: Path) -> Omnigraph:
+    """Run `omnigraph` in a fresh directory, in a process that starts warm."""
+    return functools.partial(_run_command, warm.run, tmp_path)
 
 
 @pytest.fixture
-def omnigraph(tmp_path: Path) -> Omnigraph:
-    """Run the installed `omnigraph` in a fresh directory."""
+def omnigraph_process(tmp_path: Path) -> Omnigraph:
+    """Run the installed `omnigraph` in a fresh directory: for tests of its start, and of who starts it."""
+    return functools.partial(_run_command, subprocess.run, tmp_path)
 
-    def run(
-        *arguments: str | Path,
-        stdin: str = "",
-        cwd: Path | None = None,
-        environment: dict[str, str] | None = None,
-        prefix: tuple[str, ...] = (),
-    ) -> Finished:
-        done = subprocess.run(
-            [*prefix, str(OMNIGRAPH), *map(str, arguments)],
-            cwd=cwd or tmp_path,
-            input=stdin.encode(),
-            env=clean_environment(**(environment or {})),
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    return run
+def _run_command(
+    start: Callable[..., subprocess.CompletedProcess[bytes]],
+    directory: Path,
+    *arguments: str | Path,
+    stdin: str = "",
+    cwd: Path | None = None,
+    environment: dict[str, str] | None = None,
+    prefix: tuple[str, ...] = (),
+) -> Finished:
+    done = start(
+        [*prefix, str(OMNIGRAPH), *map(str, arguments)],
+        cwd=cwd or directory,
+        input=stdin.encode(),
+        env=clean_environment(**(environment or {})),
+        capture_output=True,
+        timeout=600,
+        check=False,
+    )
+    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""One module a command; importing one registers nothing, `register(app)` does."""
+"""One module per command; `register(app)` adds it to the tree."""

@@ -11,15 +11,18 @@ import typer
 from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
 from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command, command_group
+from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph_core.read.blob import Blob
 
-KindArgument = Annotated[str, typer.Argument(metavar="node|edge", help="What the type is.")]
-TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="The type.")]
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The entity.")]
-PropertyArgument = Annotated[str, typer.Argument(metavar="PROPERTY", help="Its blob property.")]
+KindArgument = Annotated[
+    str, typer.Argument(metavar="node|edge", help="Whether TYPE is a node or an edge type.")
+]
+TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="The type of the entity.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the entity.")]
+PropertyArgument = Annotated[str, typer.Argument(metavar="PROPERTY", help="The blob property.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,12 +44,13 @@ def register(app: typer.Typer) -> None:
         entity_id: IdArgument,
         name: PropertyArgument,
         out: Annotated[
-            str | None, typer.Option("--out", metavar="FILE", help="Where to; standard output otherwise.")
+            str | None,
+            typer.Option("--out", metavar="FILE", help="The file to write; default standard output."),
         ] = None,
         branch: BranchOption = None,
         snapshot: SnapshotOption = None,
     ) -> None:
-        """Write the bytes of a blob."""
+        """Write the content of a blob."""
         blob = _find(run, kind, type_name, entity_id, name, branch, snapshot)
         if out is not None:
             from omnigraph_core.export.files import whole_files
@@ -68,15 +72,9 @@ def register(app: typer.Typer) -> None:
         branch: BranchOption = None,
         snapshot: SnapshotOption = None,
     ) -> None:
-        """Say how large a blob is."""
+        """Show the size of a blob."""
         blob = _find(run, kind, type_name, entity_id, name, branch, snapshot)
-        content = {
-            "type": blob.type_name,
-            "id": blob.entity_id,
-            "property": blob.property_name,
-            "size": blob.size,
-        }
-        run.output.result(content, counted(blob.size, "byte"))
+        run.output.result(shapes.blob(blob), counted(blob.size, "byte"))
 
 
 def _find(
@@ -88,4 +86,4 @@ def _find(
     from omnigraph_core.graph import OpenMode
 
     graph = run.open(OpenMode.READ_ONLY)
-    return graph.blob(kind, type_name, entity_id, name, branch=run.branch(branch), ref=ref)
+    return graph.at(ref, branch=run.branch(branch)).blob(kind, type_name, entity_id, name)

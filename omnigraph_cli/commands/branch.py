@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from omnigraph_cli.commands import merging
 from omnigraph_cli.consent import consents
 from omnigraph_cli.options import complete_branch
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group, echo_target
-from omnigraph_core import layout
+from omnigraph_core import layout, shapes
 from omnigraph_core.errors import RefusedError
 
 NameArgument = Annotated[
@@ -19,7 +20,8 @@ NameArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    group = command_group(app, "branch", help="Create, list and delete branches.")
+    group = command_group(app, "branch", help="Create, list, merge and delete branches.")
+    merging.register_branch(group)
 
     @command(
         group,
@@ -33,22 +35,21 @@ def register(app: typer.Typer) -> None:
         name: Annotated[str, typer.Argument(metavar="NAME", help="The new branch.")],
         source: Annotated[
             str,
-            typer.Option("--from", metavar="REF", help="Where it starts.", autocompletion=complete_branch),
+            typer.Option(
+                "--from",
+                metavar="REF",
+                help="Where the branch starts; default main.",
+                autocompletion=complete_branch,
+            ),
         ] = layout.MAIN_BRANCH,
     ) -> None:
-        """Make a branch; costs the same however large the graph is."""
+        """Create a branch, in constant time whatever the size of the graph."""
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_WRITE)
         echo_target(run, "branch create", graph.location)
         commit = graph.create_branch(name, source)
-        content = {
-            "uri": graph.location.uri,
-            "from": source,
-            "name": name.strip(),
-            "actor_id": run.actor,
-            "graph_commit_id": commit.commit_id,
-        }
+        content = shapes.branch_created(graph.location.uri, name.strip(), source, run.actor, commit)
         run.output.result(content, f"created branch {name.strip()} from {source}")
 
     @command(group, "list", examples=["omnigraph branch list", "omnigraph branch list --json"])
@@ -56,7 +57,7 @@ def register(app: typer.Typer) -> None:
         """List the branches."""
         graph = open_for_listing(run)
         names = graph.branches()
-        run.output.result({"branches": names}, "\n".join(names))
+        run.output.result(shapes.branch_list(names), "\n".join(names))
 
     @command(
         group,
@@ -68,15 +69,34 @@ def register(app: typer.Typer) -> None:
     def delete(
         run: Run,
         name: NameArgument,
-        yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
     ) -> None:
-        """Delete a branch and the data only it has."""
+        """Delete a branch; `branch undelete` brings it back until cleanup, or until its name is used."""
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_WRITE)
         if not yes and not consents(f"Delete branch {name.strip()}?"):
             raise RefusedError(f"branch '{name.strip()}' was not deleted")
         echo_target(run, "branch delete", graph.location)
-        graph.delete_branch(name)
-        content = {"uri": graph.location.uri, "name": name.strip(), "actor_id": run.actor}
+        graph.delete_branch(name, actor=run.actor)
+        content = shapes.branch_deleted(graph.location.uri, name.strip(), run.actor)
         run.output.result(content, f"deleted branch {name.strip()}")
+
+    @command(
+        group,
+        "undelete",
+        takes_graph=False,
+        writes=True,
+        examples=["omnigraph branch undelete review"],
+    )
+    def undelete(
+        run: Run, name: Annotated[str, typer.Argument(metavar="NAME", help="The deleted branch.")]
+    ) -> None:
+        """Bring back the branch of this name that was deleted last, as it was."""
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        echo_target(run, "branch undelete", graph.location)
+        found = graph.undelete_branch(name)
+        content = shapes.branch_undeleted(graph.location.uri, found, run.actor)
+        run.output.result(content, f"branch {found.name} is back at {found.head}")

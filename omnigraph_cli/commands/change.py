@@ -10,6 +10,7 @@ from omnigraph_cli.options import BranchOption
 from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import QueryOptions
+from omnigraph_core import shapes
 
 
 def register(app: typer.Typer) -> None:
@@ -32,13 +33,17 @@ def register(app: typer.Typer) -> None:
         branch: BranchOption = None,
         if_commit: Annotated[
             str | None,
-            typer.Option("--if-commit", metavar="ID", help="Only if this is still the head of the branch."),
+            typer.Option(
+                "--if-commit",
+                metavar="ID",
+                help="Change nothing unless this commit is the head of the branch.",
+            ),
         ] = None,
         dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Check everything and count, but write nothing.")
+            bool, typer.Option("--dry-run", help="Check and count everything, but write nothing.")
         ] = False,
     ) -> None:
-        """Insert, update or delete by a query; all of its statements are one commit.
+        """Insert, update or delete with a query; all of its statements are one commit.
 
         A query that matches nothing makes no commit.
         """
@@ -59,16 +64,7 @@ def register(app: typer.Typer) -> None:
             if_commit=if_commit,
             dry_run=dry_run,
         )
-        content = {
-            "branch": target,
-            "query_name": changed.query_name,
-            "affected_nodes": changed.affected_nodes,
-            "affected_edges": changed.affected_edges,
-            "actor_id": run.actor,
-            "commit": changed.commit_id,
-            "warnings": list(changed.warnings),
-            "dry_run": dry_run,
-        }
+        content = shapes.changed(changed, target, run.actor, dry_run=dry_run)
         counts = f"{counted(changed.affected_nodes, 'node')}, {counted(changed.affected_edges, 'edge')}"
         verb = "would change" if dry_run else "changed"
         run.output.result(content, f"{verb} {target} via {changed.query_name}: {counts}")
@@ -77,4 +73,4 @@ def register(app: typer.Typer) -> None:
         if changed.commit_id is not None:
             run.output.remark(f"commit {changed.commit_id}")
         elif not dry_run:
-            run.output.remark("nothing matched, so there is no commit")
+            run.output.remark("nothing matched; no commit was made")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph_cli.diff_formats import DiffFormat, WrittenDiff
 from omnigraph_cli.options import BranchOption, complete_branch
+from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group
+from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,8 +31,13 @@ _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
 }
 
 
+CommitArgument = Annotated[
+    str, typer.Argument(metavar="REF", help="The commit.", autocompletion=complete_branch)
+]
+
+
 def register(app: typer.Typer) -> None:
-    group = command_group(app, "commit", help="Look at the history.")
+    group = command_group(app, "commit", help="Show the commit history.")
 
     @command(
         group,
@@ -42,31 +51,32 @@ def register(app: typer.Typer) -> None:
     def list_(
         run: Run,
         branch: BranchOption = None,
-        limit: Annotated[int | None, typer.Option(metavar="N", help="The newest N only.")] = None,
+        limit: Annotated[int | None, typer.Option(metavar="N", help="Show only the newest N.")] = None,
         filters: Annotated[
             list[str] | None,
             typer.Option(
                 "--filter",
                 metavar="K=V",
-                help="Only commits where K is V: " + ", ".join(_FILTERS) + ". Repeat to narrow down; "
-                "the same key twice means either.",
+                help="Show only commits where K is V; K is one of " + ", ".join(_FILTERS) + ". Repeatable: "
+                "different keys must all match, the same key twice means either value.",
             ),
         ] = None,
-        oneline: Annotated[bool, typer.Option("--oneline", help="One short line a commit.")] = False,
+        oneline: Annotated[bool, typer.Option("--oneline", help="Print one short line per commit.")] = False,
     ) -> None:
-        """List commits, newest first: of all branches, or everything one branch descends from."""
+        """List commits, newest first: of all branches, or the ancestry of one."""
         if limit is not None and limit < 0:
             raise UsageError(f"--limit: {limit} is negative")
         wanted = _parse_filters(filters or [])
         from omnigraph_core.history.log import newest_first
         from omnigraph_core.manifest.reader import BranchNotFound
 
-        log = open_for_listing(run).log()
+        graph = open_for_listing(run)
+        log, removals = graph.log(), graph.removals()
         if branch is not None and branch not in log.heads:
             raise BranchNotFound(branch)
         commits = newest_first(log.commits.values()) if branch is None else log.history(branch)
         shown = [commit for commit in commits if _matches(commit, wanted)][:limit]
-        content = {"commits": [commit_object(commit) for commit in shown]}
+        content = shapes.commit_list(shown, removals)
         if oneline:
             run.output.result(content, "\n".join(_line(commit) for commit in shown))
             return
@@ -75,39 +85,54 @@ def register(app: typer.Typer) -> None:
             (c.commit_id, _when(c.created_at), c.branch, c.actor_id, c.operation, c.message) for c in shown
         ]
         run.output.rows(content, f"{len(shown)} commits", columns, rows)
+        removed = sum(removals.removed_at(commit) is not None for commit in shown)
+        if removed:
+            run.output.remark(f"cleanup has removed what {removed} of them held")
 
     @command(
         group,
         "show",
         takes_graph=False,
-        examples=["omnigraph commit show main", "omnigraph commit show 3HPR5A7C --json"],
+        examples=[
+            "omnigraph commit show main",
+            "omnigraph commit show 3HPR5A7C --json",
+            "omnigraph commit show main~1 --changes",
+        ],
     )
     def show(
         run: Run,
-        ref: Annotated[
-            str, typer.Argument(metavar="REF", help="The commit.", autocompletion=complete_branch)
-        ],
+        ref: CommitArgument,
+        changes: Annotated[
+            bool, typer.Option("--changes", help="Show every entity that it changed, too.")
+        ] = False,
     ) -> None:
         """Show one commit."""
-        commit = open_for_listing(run).commit(ref)
-        run.output.result(commit_object(commit), _described(commit))
+        _show(run, ref, changes=changes)
+
+    @command(
+        group, "changes", takes_graph=False, hidden=True, examples=["omnigraph commit show main --changes"]
+    )
+    def changes(run: Run, ref: CommitArgument) -> None:
+        """Show one commit, and every entity that it changed."""
+        _show(run, ref, changes=True)
 
 
-def commit_object(commit: GraphCommit) -> dict[str, object]:
-    """The documented JSON shape of a commit."""
-    return {
-        "graph_commit_id": commit.commit_id,
-        "manifest_branch": commit.branch,
-        "manifest_version": commit.manifest_version,
-        "parent_commit_id": commit.parent_commit_id,
-        "merged_parent_commit_id": commit.merged_parent_commit_id,
-        "actor_id": commit.actor_id,
-        "created_at": commit.created_at,
-        "operation": commit.operation,
-        "message": commit.message,
-        "schema_hash": commit.schema_hash,
-        "details": json.loads(commit.details) if commit.details else None,
-    }
+def _show(run: Run, ref: str, *, changes: bool) -> None:
+    graph = open_for_listing(run)
+    commit = graph.commit(ref)
+    removed_at = graph.removals().removed_at(commit)
+    content = shapes.commit(commit, graph.removals())
+    if not changes:
+        run.output.result(content, _described(commit, removed_at))
+        return
+    from omnigraph_core.diff.records import Op
+
+    written = WrittenDiff(graph.diff(commit.commit_id), tuple(Op), stat=False)
+    if isinstance(run.output, JsonOutput):
+        sys.stdout.writelines(written.json_after(content))
+        return
+    sys.stdout.write(f"{_described(commit)}\n\n")
+    sys.stdout.writelines(written.text(DiffFormat.TABLE))
 
 
 def _parse_filters(filters: Iterable[str]) -> dict[str, set[str]]:
@@ -123,7 +148,7 @@ def _parse_filters(filters: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
-    """All keys must hold; a fact that a commit does not have is the empty text."""
+    """All keys must match; a value that a commit does not have counts as the empty text."""
     return all((_FILTERS[key](commit) or "") in values for key, values in wanted.items())
 
 
@@ -137,7 +162,7 @@ def _line(commit: GraphCommit) -> str:
     return f"{commit.commit_id[-8:]} {commit.branch} {commit.actor_id or '-'} {text}".rstrip()
 
 
-def _described(commit: GraphCommit) -> str:
+def _described(commit: GraphCommit, removed_at: int | None = None) -> str:
     facts = {
         "commit": commit.commit_id,
         "branch": f"{commit.branch}, manifest version {commit.manifest_version}",
@@ -147,6 +172,7 @@ def _described(commit: GraphCommit) -> str:
         "when": _when(commit.created_at),
         "operation": commit.operation,
         "schema": commit.schema_hash,
+        "removed": None if removed_at is None else f"by cleanup, {_when(removed_at)}",
     }
     lines = [f"{name + ':':<11}{value}" for name, value in facts.items() if value is not None]
     lines += _content(json.loads(commit.details)) if commit.details else []
@@ -156,7 +182,7 @@ def _described(commit: GraphCommit) -> str:
 
 
 def _content(details: dict[str, Any]) -> list[str]:
-    """What changed, a line for each table, and what it was read from."""
+    """What changed, one line per table, and the inputs it was read from."""
     lines = []
     for table_key, counts in details.get("counts", {}).items():
         words = ", ".join(f"{number} {name}" for name, number in counts.items())
@@ -167,6 +193,6 @@ def _content(details: dict[str, Any]) -> list[str]:
 
 
 def _size_and_digest(given: dict[str, Any]) -> str:
-    """Size and digest of an input; of one that only Spark has read, or on S3, they are not known."""
+    """Size and digest of an input; unknown if only Spark has read it, or if it is on S3."""
     size = "" if given["bytes"] is None else f" {given['bytes']} bytes"
     return size if given["sha256"] is None else f"{size}, sha256 {given['sha256']}"

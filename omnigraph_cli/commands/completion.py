@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
     def completion(
         run: Run, shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell.")]
     ) -> None:
-        """Print the completion script of a shell."""
+        """Print the completion script for a shell."""
         if shell not in SHELLS:
-            raise UsageError(f"no completion for '{shell}'", hint="one of " + ", ".join(SHELLS))
+            raise UsageError(f"no completion for '{shell}'", hint="use one of " + ", ".join(SHELLS))
         script = completion_script(shell)
         run.output.result({"shell": shell, "script": script}, script)

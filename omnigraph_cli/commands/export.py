@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
         branch: BranchOption = None,
         snapshot: SnapshotOption = None,
         types: Annotated[
-            list[str] | None, typer.Option("--type", metavar="T", help="Only this type. Repeatable.")
+            list[str] | None, typer.Option("--type", metavar="T", help="Export only this type. Repeatable.")
         ] = None,
         format_: DataFormatOption = None,
         out: Annotated[
@@ -36,15 +36,15 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--out",
                 metavar="FILE|DIR",
-                help="Where to; standard output otherwise. CSV and Parquet of several types "
-                "go to a directory, one file a type.",
+                help="The file to write; default standard output. CSV and Parquet of several types "
+                "need a directory and get one file per type.",
             ),
         ] = None,
     ) -> None:
-        """Write every entity as a load record: edges first, each type in the order of ids.
+        """Write every entity as a load record: edges first, each type ordered by id.
 
-        Loading the output into an empty graph of the same schema gives the same graph,
-        whatever the format: jsonl if not said otherwise.
+        The default format is jsonl. In every format, loading the output into an empty graph
+        with the same schema gives the same graph.
         """
         one_target(branch, snapshot)
         data_format(format_)
@@ -55,9 +55,9 @@ def register(app: typer.Typer) -> None:
         graph = run.open(OpenMode.READ_ONLY)
         where = run.branch(branch)
         if out is not None:
-            graph.export_files(Path(out), chosen, snapshot, branch=where, types=types or ())
+            graph.at(snapshot, branch=where).export_files(Path(out), chosen, types=types or ())
             return
-        # Bytes, not text: the output is UTF-8 whatever the terminal takes.
+        # Bytes, not text: the output is UTF-8 whatever the encoding of the terminal.
         sys.stdout.flush()
         for block in graph.export(snapshot, branch=where, types=types or (), format_=chosen):
             sys.stdout.buffer.write(block)

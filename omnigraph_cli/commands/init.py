@@ -10,7 +10,7 @@ import typer
 from omnigraph_cli.addressing import configured_place, is_file
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import read_source
-from omnigraph_core import layout
+from omnigraph_core import layout, shapes
 from omnigraph_core.errors import RefusedError
 
 
@@ -27,13 +27,13 @@ def register(app: typer.Typer) -> None:
     )
     def init(
         run: Run,
-        schema: Annotated[str, typer.Option(metavar="FILE|-", help="The schema; - reads it from stdin.")],
+        schema: Annotated[str, typer.Option(metavar="FILE|-", help="The schema file; - reads stdin.")],
     ) -> None:
         """Create a graph from a schema.
 
-        Without GRAPH it goes where OMNIGRAPH_STORE or the nearest omnigraph.toml says, else
-        to ./graph.omni; then an omnigraph.toml that names it is written here, unless there
-        is one, so that later commands find it.
+        Without GRAPH, the graph is created where OMNIGRAPH_STORE or the nearest omnigraph.toml
+        says, else at ./graph.omni. In the last case init also writes an omnigraph.toml here,
+        unless one exists, so that later commands find the graph.
         """
         from omnigraph_core.graph import Graph
 
@@ -41,30 +41,21 @@ def register(app: typer.Typer) -> None:
         address = run.given or configured_place(run.settings)
         place = address.place if address else layout.DEFAULT_GRAPH
         if address and is_file(address, run.settings):
-            raise RefusedError(f"{place} is a file, not a directory", hint="give a new or an empty directory")
+            raise RefusedError(f"{place} is a file, not a directory", hint="use a new or an empty directory")
         graph = Graph.init(
             place, source, run.settings, source_name=source_name, actor=run.actor, message=run.message
         )
         config, remark = (None, None) if address else _write_config(run.settings.working_directory)
-        snapshot = graph.snapshot()
-        head = snapshot.head
-        content = {
-            "uri": graph.location.uri,
-            "commit": head.commit_id if head else None,
-            "manifest_version": snapshot.manifest_version,
-            "schema_hash": head.schema_hash if head else None,
-            "tables": sorted(snapshot.tables),
-            "config": str(config) if config else None,
-        }
+        content = shapes.initialized(graph.location.uri, graph.snapshot(), str(config) if config else None)
         run.output.result(content, f"initialized {graph.location.uri}")
         if remark:
             run.output.remark(remark)
 
 
 def _write_config(directory: Path) -> tuple[Path | None, str]:
-    """Name the new graph in ./omnigraph.toml, unless there is one already; and what to say of it.
+    """Name the new graph in ./omnigraph.toml, unless one exists; returns it and a remark for the user.
 
-    The graph is there by now, so that a config file that cannot be written is no failure.
+    The graph exists by now, so failing to write the config file is not a failure of `init`.
     """
     path = directory / layout.CONFIG_FILE
     line = f'store = "{layout.DEFAULT_GRAPH}"'
@@ -74,5 +65,5 @@ def _write_config(directory: Path) -> tuple[Path | None, str]:
     except FileExistsError:
         return None, f"{path} does not name this graph; to use it from here, add: {line}"
     except OSError as error:
-        return None, f"{path} cannot be written: {error.strerror}; to use the graph from here, give --store"
+        return None, f"{path} cannot be written: {error.strerror}; to use the graph from here, pass --store"
     return path, f"wrote {path}: commands run here use this graph"

@@ -10,6 +10,7 @@ import typer
 from omnigraph_cli.exits import ANSWER_IS_NO
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import read_source
+from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,24 +35,26 @@ def register(app: typer.Typer) -> None:
         ] = None,
         schema: Annotated[
             str | None,
-            typer.Option("--schema", metavar="FILE", help="Check against this schema, without any graph."),
+            typer.Option(
+                "--schema", metavar="FILE", help="Check against this schema file instead of a graph."
+            ),
         ] = None,
     ) -> None:
-        """Check every query of a file against a schema: of the graph, or in a file.
+        """Check every query in a file against the schema of a graph or a schema file.
 
-        Exits with 1 when a query cannot be run.
+        The exit code is 1 if any query has an error.
         """
         if query is None:
             raise UsageError("no query file was given", hint="use --query FILE")
         if schema is not None and run.given is not None:
-            raise UsageError("both a graph and --schema were given", hint="one schema is enough")
+            raise UsageError("both a graph and --schema were given", hint="use one of them")
         text, name = read_source(query)
         against, origin = _schema_of_graph(run) if schema is None else _schema_of_file(schema)
         from omnigraph_core.query.lint import lint as check
         from omnigraph_core.schema import SourceText
 
         report = check(SourceText(name, text), against)
-        run.output.result(report.as_json(origin, name), "\n".join(_lines(report)))
+        run.output.result(shapes.lint_report(report, origin, name), "\n".join(_lines(report)))
         if not report.ok:
             raise typer.Exit(ANSWER_IS_NO)
 
@@ -60,7 +63,7 @@ def _schema_of_graph(run: Run) -> tuple[Schema, dict[str, str]]:
     from omnigraph_core.graph import OpenMode
 
     graph = run.open(OpenMode.READ_ONLY)
-    return graph.catalog().schema, {"kind": "graph", "uri": graph.location.uri}
+    return graph.catalog_of(branch=run.branch(None)).schema, {"kind": "graph", "uri": graph.location.uri}
 
 
 def _schema_of_file(path: str) -> tuple[Schema, dict[str, str]]:

@@ -12,10 +12,11 @@ from omnigraph_cli.output import JsonOutput, write
 from omnigraph_cli.row_formats import RowFormat, written
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import QueryOptions
+from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph_core.read.result import QueryResult
+    from omnigraph_core.read.answer.result import QueryResult
 
 
 def register(app: typer.Typer) -> None:
@@ -41,23 +42,25 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--format",
                 metavar="table|json|jsonl|csv|kv|md",
-                help="How rows look: a table on a terminal, otherwise a JSON object a line.",
+                help="The output format; default table on a terminal, otherwise JSON lines.",
             ),
         ] = None,
-        explain: Annotated[bool, typer.Option("--explain", help="Show the plan and run nothing.")] = False,
+        explain: Annotated[
+            bool, typer.Option("--explain", help="Show the plan without running the query.")
+        ] = False,
         stats: Annotated[
-            bool, typer.Option("--stats", help="Rows, bytes and time of every step, on stderr.")
+            bool, typer.Option("--stats", help="Print rows, bytes and time per step on stderr.")
         ] = False,
         timeout: Annotated[
-            float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after so long.")
+            float | None, typer.Option("--timeout", metavar="SECONDS", help="Fail after this many seconds.")
         ] = None,
     ) -> None:
-        """Read the graph by a query, at one moment of a branch or at a commit."""
+        """Query a branch as it is now, or any commit."""
         one_target(branch, snapshot)
         source = asked.read()
         chosen = _row_format(form, json_asked=isinstance(run.output, JsonOutput))
         if timeout is not None and not 0 < timeout < float("inf"):
-            raise UsageError(f"--timeout: {timeout:g} is not a number of seconds above zero")
+            raise UsageError(f"--timeout: {timeout:g} is not a positive number of seconds")
         from omnigraph_core.graph import OpenMode
 
         result = run.open(OpenMode.READ_ONLY).query(
@@ -72,7 +75,7 @@ def register(app: typer.Typer) -> None:
             explain_only=explain,
         )
         if explain:
-            run.output.result({"query_name": result.query_name, "plan": result.plan}, "\n".join(result.plan))
+            run.output.result(shapes.query_plan(result), "\n".join(result.plan))
             return
         for text in written(result, chosen or RowFormat.JSONL, metadata=chosen is not None):
             sys.stdout.write(text)
@@ -82,7 +85,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _row_format(option: str | None, *, json_asked: bool) -> RowFormat | None:
-    """What was asked for; a table on a terminal; None for bare rows as JSON lines."""
+    """The format asked for, or a table on a terminal; None means bare rows as JSON lines."""
     if option is None:
         if json_asked:
             return RowFormat.JSON
@@ -91,14 +94,14 @@ def _row_format(option: str | None, *, json_asked: bool) -> RowFormat | None:
         chosen = RowFormat(option)
     except ValueError:
         known = ", ".join(RowFormat)
-        raise UsageError(f"--format: '{option}' is none of {known}") from None
+        raise UsageError(f"--format: '{option}' is not one of {known}") from None
     if json_asked and chosen is not RowFormat.JSON:
-        raise UsageError(f"both --json and --format {chosen} were given", hint="give one of them")
+        raise UsageError(f"both --json and --format {chosen} were given", hint="use one of them")
     return chosen
 
 
 def _statistics(result: QueryResult) -> str:
-    """One line a step; what a step inside a negation did is part of the step around it."""
+    """One line per step; a step inside a negation is counted in the step around it."""
     lines = ["      rows   rows read  bytes read          ms  step"]
     for step in result.steps:
         note = f" ({step.note})" if step.note else ""

@@ -2,25 +2,269 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from omnigraph_cli.options import SnapshotOption
-from omnigraph_cli.run import Run, command, command_group
+from omnigraph_cli.consent import consents
+from omnigraph_cli.exits import ANSWER_IS_NO
+from omnigraph_cli.options import BranchOption, SnapshotOption, complete_branch, one_target
+from omnigraph_cli.output import JsonOutput
+from omnigraph_cli.run import Run, command, command_group, echo_target
+from omnigraph_cli.schema_sides import Sides
+from omnigraph_cli.sources import read_source
+from omnigraph_core import layout, shapes
+from omnigraph_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph_core.migrate.apply import Applied
+    from omnigraph_core.schema import Schema
+    from omnigraph_core.schema.evolve import MigrationPlan
+
+_SHOWN = ("pg", "json", "mermaid", "dot")
+_PLANNED = ("text", "md")
+
+PlanFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(_PLANNED),
+        help="One line per step, or a Markdown table for a review; default text.",
+        autocompletion=lambda: list(_PLANNED),
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
-    group = command_group(app, "schema", help="Show a graph's schema.")
+    group = command_group(app, "schema", help="Show, compare and plan schemas.")
+    _register_show(group)
+    _register_plan(group)
+    _register_apply(group)
+    _register_diff(group)
 
+
+def _register_show(group: typer.Typer) -> None:
     @command(
         group,
         "show",
-        examples=["omnigraph schema show", "omnigraph schema show --snapshot main~3 > old.pg"],
+        aliases=["get"],
+        examples=[
+            "omnigraph schema show",
+            "omnigraph schema show --snapshot main~3 > old.pg",
+            "omnigraph schema show --branch dev --format mermaid",
+        ],
     )
-    def show(run: Run, ref: SnapshotOption = None) -> None:
-        """Print the schema as it was written; with --snapshot, the schema of that commit."""
+    def show(
+        run: Run,
+        branch: BranchOption = None,
+        ref: SnapshotOption = None,
+        form: Annotated[
+            str | None,
+            typer.Option(
+                "--format",
+                metavar="|".join(_SHOWN),
+                help="The source text, its compiled form, or a diagram; default pg.",
+                autocompletion=lambda: list(_SHOWN),
+            ),
+        ] = None,
+    ) -> None:
+        """Print the schema of a branch or, with --snapshot, of a commit."""
+        one_target(branch, ref)
+        chosen = _format(run, form, _SHOWN)
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_ONLY)
-        catalog = graph.catalog_of(ref) if ref else graph.catalog()
-        content = {"schema_source": catalog.source, "schema_hash": catalog.schema_hash}
-        run.output.result(content, catalog.source)
+        catalog = graph.catalog_of(ref, branch=run.branch(branch))
+        text = catalog.source if chosen == "pg" else _drawn(catalog.schema, chosen)
+        run.output.result(shapes.schema(catalog), text)
+
+
+def _register_plan(group: typer.Typer) -> None:
+    @command(
+        group,
+        "plan",
+        examples=[
+            "omnigraph schema plan --schema new.pg",
+            "omnigraph schema plan --schema new.pg --branch dev --format md",
+        ],
+    )
+    def plan(
+        run: Run,
+        schema: Annotated[
+            str | None,
+            typer.Option("--schema", metavar="FILE|-", help="The wanted schema; - reads stdin."),
+        ] = None,
+        branch: BranchOption = None,
+        allow_data_loss: Annotated[
+            bool,
+            typer.Option("--allow-data-loss", help="Plan drops that take the data from old commits, too."),
+        ] = False,
+        form: PlanFormatOption = None,
+    ) -> None:
+        """Show what a new schema would change, what each step costs, and what the data has against it.
+
+        Nothing is written. The exit code is 1 if any step is unsupported.
+        """
+        if schema is None:
+            raise UsageError("no schema was given", hint="use --schema FILE")
+        chosen = _format(run, form, _PLANNED)
+        text, name = read_source(schema)
+        from omnigraph_core.graph import OpenMode
+
+        graph, on = run.open(OpenMode.READ_ONLY), run.branch(branch)
+        found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
+        run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, chosen))
+        if not found.supported:
+            raise typer.Exit(ANSWER_IS_NO)
+
+
+def _register_apply(group: typer.Typer) -> None:
+    @command(
+        group,
+        "apply",
+        writes=True,
+        examples=[
+            "omnigraph schema apply --schema new.pg",
+            "omnigraph schema apply --schema new.pg --branch dev --dry-run",
+            "omnigraph schema apply --schema graph.omni/_schema.pg --message 'ages are optional'",
+        ],
+    )
+    def apply(
+        run: Run,
+        schema: Annotated[
+            str | None,
+            typer.Option("--schema", metavar="FILE|-", help="The wanted schema; - reads stdin."),
+        ] = None,
+        branch: BranchOption = None,
+        allow_data_loss: Annotated[
+            bool,
+            typer.Option(
+                "--allow-data-loss", help="What is dropped goes from old commits, too, at the next cleanup."
+            ),
+        ] = False,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Only show the plan, as schema plan does.")
+        ] = False,
+    ) -> None:
+        """Give a branch another schema, as one commit; other branches keep theirs.
+
+        Nothing changes unless every step is supported and the data allows it. Without --schema, a
+        schema file of the graph that was edited by hand is offered.
+        """
+        text, name = _edited_source(run) if schema is None else read_source(schema)
+        from omnigraph_core.graph import OpenMode
+
+        graph, on = run.open(OpenMode.READ_ONLY), run.branch(branch)
+        if dry_run:
+            found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
+            run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, "text"))
+            if not found.supported:
+                raise typer.Exit(ANSWER_IS_NO)
+            return
+        echo_target(run, "schema apply", graph.location)
+        done = graph.apply_schema(
+            text,
+            source_name=name,
+            branch=on,
+            allow_data_loss=allow_data_loss,
+            actor=run.actor,
+            message=run.message,
+        )
+        run.output.result(shapes.schema_applied(done, graph.location.uri, run.actor), _told(done))
+        for warning in done.warnings:
+            run.output.remark(f"warning: {warning}")
+        if done.differing:
+            run.output.remark(f"these branches keep their own schema: {', '.join(done.differing)}")
+
+
+def _edited_source(run: Run) -> tuple[str, str]:
+    """The graph's own schema file, if it was edited and whoever is at the terminal wants it applied."""
+    from omnigraph_core.graph import OpenMode
+
+    graph = run.open(OpenMode.READ_ONLY)
+    edited = graph.edited_source()
+    if edited is None:
+        raise UsageError("no schema was given", hint="use --schema FILE")
+    place = f"{graph.location.uri}/{layout.SCHEMA_SOURCE}"
+    if not sys.stdin.isatty() or not consents(f"{place} was edited; apply it?"):
+        raise UsageError(
+            f"no schema was given, but {layout.SCHEMA_SOURCE} of the graph was edited",
+            hint=f"apply it with `omnigraph schema apply --schema {place}`",
+        )
+    return edited, layout.SCHEMA_SOURCE
+
+
+def _told(done: Applied) -> str:
+    from omnigraph_core.schema.evolve import lines
+
+    if not done.applied:
+        return "the schema is already what it should be"
+    return "\n".join([*lines(done.plan.steps), f"applied as commit {done.commit_id}"])
+
+
+def _register_diff(group: typer.Typer) -> None:
+    @command(
+        group,
+        "diff",
+        takes_graph=False,
+        examples=[
+            "omnigraph schema diff main~3",
+            "omnigraph schema diff main dev",
+            "omnigraph schema diff main new.pg --format md",
+        ],
+    )
+    def diff(
+        run: Run,
+        old: Annotated[
+            str,
+            typer.Argument(metavar="A", help="A ref, or a schema file.", autocompletion=complete_branch),
+        ],
+        new: Annotated[
+            str | None,
+            typer.Argument(
+                metavar="B",
+                help="A ref, or a schema file; default the branch.",
+                autocompletion=complete_branch,
+            ),
+        ] = None,
+        form: PlanFormatOption = None,
+    ) -> None:
+        """Show the steps from schema A to schema B, as far as the schemas alone can tell.
+
+        A name that ends in .pg, or starts with ./, ../ or /, is a file; - reads stdin.
+        """
+        chosen = _format(run, form, _PLANNED)
+        after = run.branch(None) if new is None else new
+        if "" in (old, after) or old == after == "-":
+            raise UsageError("A and B must be refs or files", hint="only one of them can be stdin")
+        from omnigraph_core.schema.evolve import plan_migration
+
+        sides = Sides(run)
+        found = plan_migration(sides.schema(old), sides.schema(after))
+        run.output.result(shapes.schema_diff(found, old, after), _written(found, chosen))
+
+
+def _format(run: Run, option: str | None, known: Sequence[str]) -> str:
+    """The format asked for, or the first."""
+    if option is None:
+        return known[0]
+    if option not in known:
+        raise UsageError(f"--format: '{option}' is not one of {', '.join(known)}")
+    if isinstance(run.output, JsonOutput):
+        raise UsageError(f"both --json and --format {option} were given", hint="use one of them")
+    return option
+
+
+def _drawn(schema: Schema, form: str) -> str:
+    from omnigraph_core.schema import pretty_json
+    from omnigraph_core.schema.render_diagram import dot, mermaid
+
+    return {"json": pretty_json, "mermaid": mermaid, "dot": dot}[form](schema)
+
+
+def _written(plan: MigrationPlan, form: str) -> str:
+    from omnigraph_core.schema.evolve import lines, markdown
+
+    return markdown(plan.steps) if form == "md" else "\n".join(lines(plan.steps))

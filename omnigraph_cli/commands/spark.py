@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from omnigraph_cli.run import Run, command, command_group
+from omnigraph_core import shapes
 
 
 def register(app: typer.Typer) -> None:
-    group = command_group(app, "spark", help="What a Spark cluster needs.")
+    group = command_group(app, "spark", help="Prepare a Spark cluster.")
 
     @command(
         group,
@@ -27,17 +28,20 @@ def register(app: typer.Typer) -> None:
     def package(
         run: Run,
         out: Annotated[
-            str | None, typer.Option("--out", metavar="FILE", help="Where to (omnigraph-VERSION-spark.zip).")
+            str | None,
+            typer.Option(
+                "--out", metavar="FILE", help="The file to write; default omnigraph-VERSION-spark.zip."
+            ),
         ] = None,
     ) -> None:
-        """Write the zip with which executors run a load, for --py-files.
+        """Write the zip that executors need to run a load, for load --py-files.
 
-        Executors also need pylance, pyarrow, numpy, obstore and ulid-py in their Python.
+        The Python of the executors also needs pylance, pyarrow, numpy, obstore and ulid-py.
         """
         from omnigraph_core.spark.package import NEEDED, default_name, write_package
 
         path = Path(out or default_name())
         modules = write_package(path)
-        content = {"file": str(path), "modules": modules, "needs": list(NEEDED)}
+        content = shapes.spark_package(str(path), modules, NEEDED)
         run.output.result(content, f"wrote {path}")
-        run.output.remark(f"beside it, executors need {', '.join(NEEDED)}")
+        run.output.remark(f"executors also need {', '.join(NEEDED)}")

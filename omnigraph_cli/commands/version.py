@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from omnigraph_cli.run import Run, command
-from omnigraph_core import __version__
+from omnigraph_core import __version__, shapes
 
 
 def register(app: typer.Typer) -> None:
@@ -17,8 +17,8 @@ def register(app: typer.Typer) -> None:
         examples=["omnigraph version", "omnigraph version --json"],
     )
     def version(run: Run) -> None:
-        """Print the version, and the internal schema this OmniGraph writes."""
+        """Print the version of OmniGraph and of the internal schema it writes."""
         from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION
 
-        content = {"omnigraph": __version__, "internal_schema": INTERNAL_SCHEMA_VERSION}
+        content = shapes.version(__version__, INTERNAL_SCHEMA_VERSION)
         run.output.result(content, f"omnigraph {__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}")

@@ -3,14 +3,19 @@
 `_schema.pg` is the source as the user gave it, `_schema.ir.json` its compiled form,
 `__schema_state.json` the hash of that form: what the graph has accepted. Editing the
 source by hand is allowed as far as it compiles to the same hash (comments, order).
-`__schema/<hash>.json` keeps every compiled form there ever was, for old snapshots.
+`__schema/<hash>.json` keeps every compiled form there ever was, for old snapshots and for branches
+with a schema of their own; `__schema/<hash>.pg` the text it was written as.
+
+The files in the root are a projection of main's head row, whose hash decides. Between the publish
+of another schema and their promotion they tell of the one before; then the head row is asked.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-from omnigraph_core import layout
+from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
@@ -23,7 +28,10 @@ from omnigraph_core.schema import (
     pretty_json,
     schema_hash,
 )
+from omnigraph_core.schema.render import render
 from omnigraph_core.storage import ControlStore
+
+Guard = Callable[[], None]
 
 _STATE_FORMAT = 1
 _IDENTITY_VERSION = 1
@@ -39,31 +47,75 @@ class Catalog:
 
 
 class SchemaFilesDisagree(StorageError):
-    """The files do not describe one schema; somebody edited or lost one of them."""
+    """The files do not describe one schema: one of them was edited or lost."""
 
 
 def write_schema_files(control: ControlStore, source: str, schema: Schema) -> str:
-    """Write all four files of a new graph; returns the hash."""
-    accepted = schema_hash(schema)
+    """Write all files of a new graph; returns the hash."""
+    catalog = Catalog(schema, keep_schema(control, source, schema), source)
+    for path, data in _projection(catalog):
+        control.put(path, data)
+    return catalog.schema_hash
+
+
+def _projection(catalog: Catalog) -> list[tuple[str, bytes]]:
+    """The files in the root and what they say; the state goes last, because it names the others."""
     state = {
         "format_version": _STATE_FORMAT,
-        "schema_ir_hash": accepted,
+        "schema_ir_hash": catalog.schema_hash,
         "schema_identity_version": _IDENTITY_VERSION,
     }
-    compiled = pretty_json(schema)
-    control.put(layout.schema_by_hash(accepted), compiled.encode())
-    control.put(layout.SCHEMA_SOURCE, source.encode())
-    control.put(layout.SCHEMA_COMPILED, compiled.encode())
-    control.put(layout.SCHEMA_STATE, (json.dumps(state, indent=2) + "\n").encode())
+    return [
+        (layout.SCHEMA_SOURCE, catalog.source.encode()),
+        (layout.SCHEMA_COMPILED, pretty_json(catalog.schema).encode()),
+        (layout.SCHEMA_STATE, (json.dumps(state, indent=2) + "\n").encode()),
+    ]
+
+
+def keep_schema(control: ControlStore, source: str, schema: Schema) -> str:
+    """Keep a schema and its text under its hash, before any head row can name it; returns the hash."""
+    accepted = schema_hash(schema)
+    control.put(layout.schema_source_by_hash(accepted), source.encode())
+    control.put(layout.schema_by_hash(accepted), pretty_json(schema).encode())
     return accepted
+
+
+def project_schema(control: ControlStore, catalog: Catalog, guard: Guard) -> None:
+    """Make the files in the root say this; each is replaced as it was read, after asking the guard."""
+    for path, data in _projection(catalog):
+        found = control.get(path)
+        if found is not None and found.data == data:
+            continue
+        guard()
+        if found is None:
+            control.create(path, data)
+        else:
+            control.replace(path, data, found.e_tag)
+        faults.hit(f"schema.promoted.{path}")
+
+
+def is_outstanding(control: ControlStore, published: str) -> bool:
+    """Is there a state file, and does it name another schema than the published one?"""
+    state = _read_text(control, layout.SCHEMA_STATE)
+    return state is not None and _accepted_hash(state) != published
+
+
+def published_catalog(control: ControlStore, published: str) -> Catalog:
+    """The schema of a head row, with its text if that was kept."""
+    schema = schema_at(control, published)
+    return Catalog(schema, published, source_at(control, published) or render(schema))
 
 
 def load_catalog(control: ControlStore, *, has_other_branches: bool, published_hash: str | None) -> Catalog:
     """Read the schema files and check them against each other; writes nothing.
 
     With both JSON files lost the source decides, if it is the schema of the head commit
-    (`published_hash`) and no other branch exists; `restore_schema_files` rewrites them.
+    (`published_hash`) and no other branch exists; `restore_schema_files` rewrites them. A state
+    of another schema than the published one is a promotion that is still to come: no edit is found
+    in its files.
     """
+    if published_hash is not None and is_outstanding(control, published_hash):
+        return published_catalog(control, published_hash)
     source = _read_text(control, layout.SCHEMA_SOURCE)
     if source is None:
         raise SchemaFilesDisagree(f"{layout.SCHEMA_SOURCE} is missing", hint="restore it from a backup")
@@ -99,6 +151,18 @@ def restore_schema_files(control: ControlStore, catalog: Catalog) -> None:
         write_schema_files(control, catalog.source, catalog.schema)
 
 
+def edited_source(control: ControlStore, published: str) -> str | None:
+    """The source in the root, if somebody made it say something else than what was accepted."""
+    source = _read_text(control, layout.SCHEMA_SOURCE)
+    if source is None or is_outstanding(control, published):
+        return None
+    try:
+        same = schema_hash(compile_schema(source, layout.SCHEMA_SOURCE)) == published
+    except SourceError:
+        return source
+    return None if same else source
+
+
 def schema_at(control: ControlStore, accepted: str) -> Schema:
     """The schema with this hash, as some commit of the past had it."""
     text = _read_text(control, layout.schema_by_hash(accepted))
@@ -108,6 +172,15 @@ def schema_at(control: ControlStore, accepted: str) -> Schema:
     if schema_hash(schema) != accepted:
         raise SchemaFilesDisagree(f"{layout.schema_by_hash(accepted)} does not have the hash in its name")
     return schema
+
+
+def source_at(control: ControlStore, accepted: str) -> str | None:
+    """The text a schema was written as; None where only its compiled form was kept."""
+    path = layout.schema_source_by_hash(accepted)
+    text = _read_text(control, path)
+    if text is not None and schema_hash(_compile_source(text, path)) != accepted:
+        raise SchemaFilesDisagree(f"{path} does not have the hash in its name")
+    return text
 
 
 def _read_text(control: ControlStore, path: str) -> str | None:
@@ -120,20 +193,19 @@ def _read_text(control: ControlStore, path: str) -> str | None:
         raise SchemaFilesDisagree(f"{path} is not UTF-8 text") from error
 
 
-def _compile_source(source: str) -> Schema:
+def _compile_source(source: str, path: str = layout.SCHEMA_SOURCE) -> Schema:
     try:
-        return compile_schema(source, layout.SCHEMA_SOURCE)
+        return compile_schema(source, path)
     except SourceError as error:
         raise SchemaFilesDisagree(
-            f"{layout.SCHEMA_SOURCE} of the graph does not compile any more: {error}",
-            hint=f"undo the edit of {layout.SCHEMA_SOURCE}; change a schema with `omnigraph schema apply`",
+            f"{path} of the graph no longer compiles: {error}", hint=f"undo the edit of {path}"
         ) from error
 
 
 def _edited() -> SchemaFilesDisagree:
     return SchemaFilesDisagree(
         f"current {layout.SCHEMA_SOURCE} no longer matches the accepted compiled schema",
-        hint=f"undo the edit of {layout.SCHEMA_SOURCE}; change a schema with `omnigraph schema apply`",
+        hint=f"undo the edit of {layout.SCHEMA_SOURCE}",
     )
 
 

@@ -1,1 +1,1 @@
-"""Changes: values, identities and violations that load, `change` and merge have in common."""
+"""Changing a graph with mutations: from `.gq` statements to a change set, and from that to a write plan."""

@@ -1,4 +1,4 @@
-"""Running the statements of a mutation: each sees what the ones before it made.
+"""Running the statements of a mutation: each sees the results of those before it.
 
 Nothing is written here. Inserted and updated rows pend in memory and hide the committed
 rows of their ids; deletes only ever meet committed rows, because a query that deletes
@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import ChangeSet, TableChange, Verb
-from omnigraph_core.change.coerce import CoercionError, blob_bytes, blob_column, column
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.identity import fresh_ids, key_ids
-from omnigraph_core.change.uniqueness import last_of_each
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph_core.query import BoundParams, CheckedMutation, UnfitValueError, assigned_value, evaluate
 from omnigraph_core.query.checked import (
     Assigned,
@@ -29,14 +26,18 @@ from omnigraph_core.query.checked import (
 from omnigraph_core.query.predicate import NoMatch, condition_sql
 from omnigraph_core.query.temporal import to_days, to_milliseconds
 from omnigraph_core.records import dataclass
-from omnigraph_core.schema import EdgeType, EntityType, NodeType, Property, Scalar, Schema
-from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
+from omnigraph_core.rules.changeset import ChangeSet, Newness, TableChange
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.schema import EdgeType, EntityType, NodeType, Scalar, Schema
+from omnigraph_core.schema.arrow import table_schema
+from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.keys import rows_with
 from omnigraph_core.tables.memory import matching_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from omnigraph_core.values.coerce import CoercionError, blob_bytes
+from omnigraph_core.values.columns import column, storable
+from omnigraph_core.values.defaults import default_values
+from omnigraph_core.values.identity import fresh_ids, is_keyed, key_ids
+from omnigraph_core.values.repeats import last_of_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,9 @@ def execute(
 
 
 class _Pending:
-    """Rows of one type that the run has made so far; each id once, the last version of it."""
+    """Rows of one type created so far; each id once, in its latest version."""
 
     def __init__(self, entity: EntityType) -> None:
-        from omnigraph_core.schema.arrow import table_schema
-
         self.entity = entity
         self.all_fresh = True
         self._schema = table_schema(entity)
@@ -79,21 +78,18 @@ class _Pending:
         self._inserted: list[dict[str, object]] = []
 
     def insert(self, values: dict[str, object]) -> None:
-        """Remember one row by column; made part of the table when somebody looks."""
+        """Keep one row by column; it joins the table when the table is next read."""
         self._inserted.append(values)
 
     @property
     def rows(self) -> pa.Table:
         if self._inserted:
             inserted, self._inserted = self._inserted, []
-            self.put(_table(self.entity, inserted, self._schema), fresh=_has_fresh_ids(self.entity))
+            self.put(_table(self.entity, inserted, self._schema), fresh=not is_keyed(self.entity))
         return self._rows
 
     def put(self, rows: pa.Table, *, fresh: bool) -> None:
-        """Add rows; they take the place of earlier ones with their ids."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
+        """Add rows; they replace earlier ones with the same ids."""
         self.all_fresh = self.all_fresh and fresh
         kept = self._rows.filter(
             pc.invert(pc.is_in(self._rows.column("id"), value_set=rows.column("id").combine_chunks()))
@@ -114,24 +110,21 @@ class _Run:
         self._strict = False
 
     def insert_node(self, statement: InsertNode) -> None:
-        self._of(statement.node).insert(self._values(statement.assignments))
+        self._of(statement.node).insert(self._new_values(statement.node, statement.assignments))
         self._affected["node"] += 1
 
     def insert_edge(self, statement: InsertEdge) -> None:
-        values = self._values(statement.assignments)
+        values = self._new_values(statement.edge, statement.assignments)
         values[SRC_COLUMN] = evaluate(statement.source, self._params, self._now)
         values[DST_COLUMN] = evaluate(statement.target, self._params, self._now)
         for name, end in (("from", SRC_COLUMN), ("to", DST_COLUMN)):
             if values[end] is None:
-                raise UnfitValueError(name, f"an edge {statement.edge.name} needs an id here, not null")
+                raise UnfitValueError(name, f"an edge {statement.edge.name} needs a node id here, not null")
         self._of(statement.edge).insert(values)
         self._affected["edge"] += 1
 
     def update(self, statement: UpdateNode) -> None:
-        """Committed rows that match, unless a pending one hides them, and pending ones that do."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
+        """Update the matching committed rows that no pending row hides, and the matching pending rows."""
         self._strict = True
         where = condition_sql(statement.condition, self._params, self._now)
         if isinstance(where, NoMatch):
@@ -152,21 +145,19 @@ class _Run:
         self._doom(statement.entity, found)
         if isinstance(statement.entity, NodeType):
             for edge in self._schema.edges_at(statement.entity.name):
-                self._doom(edge, _edges_at(self._committed, edge, statement.entity, found))
+                edges = self._committed.edges_at(edge, statement.entity, found)
+                self._doom(edge, edges.column(ID_COLUMN).combine_chunks())
 
     def executed(self) -> Executed:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         changes = {}
         for key, pending in self._pending.items():
             if pending.rows.num_rows:
-                verb = Verb.INSERT if pending.all_fresh else Verb.UPSERT
-                changes[key] = TableChange(pending.entity, verb, pending.rows, fresh=pending.all_fresh)
+                newness = Newness.FRESH if pending.all_fresh else Newness.OPEN
+                changes[key] = TableChange(pending.entity, pending.rows, newness=newness)
         for key, (entity, found) in self._doomed.items():
             ids = pc.unique(pa.chunked_array(found, pa.utf8()))
             if len(ids):
-                changes[key] = TableChange(entity, Verb.DELETE, pa.table({"id": ids}))
+                changes[key] = TableChange.removing(entity, ids)
                 self._affected[entity.kind] += len(ids)
         nodes, edges = self._affected["node"], self._affected["edge"]
         return Executed(ChangeSet(self._schema, changes), nodes, edges, self._strict)
@@ -174,8 +165,9 @@ class _Run:
     def _of(self, entity: EntityType) -> _Pending:
         return self._pending.setdefault(entity.table_key, _Pending(entity))
 
-    def _values(self, assignments: Sequence[Assigned]) -> dict[str, object]:
-        return {each.property: self._stored(each) for each in assignments}
+    def _new_values(self, entity: EntityType, assignments: Sequence[Assigned]) -> dict[str, object]:
+        """What an insert gives, and the defaults of what it leaves out."""
+        return {**default_values(entity), **{each.property: self._stored(each) for each in assignments}}
 
     def _stored(self, assignment: Assigned) -> object:
         value = assigned_value(assignment, self._params, self._now)
@@ -187,7 +179,7 @@ class _Run:
         return _plain(value)
 
     def _assigned(self, rows: pa.Table, assignments: Sequence[Assigned], entity: EntityType) -> pa.Table:
-        """The rows with the assigned columns set to one value throughout."""
+        """The rows with each assigned column set to one value."""
         for each in assignments:
             prop = entity.find_property(each.property)
             assert prop is not None
@@ -208,18 +200,8 @@ class _Run:
         self._doomed.setdefault(entity.table_key, (entity, []))[1].append(ids)
 
 
-def _edges_at(committed: Committed, edge: EdgeType, node: NodeType, ids: pa.Array) -> pa.Array:
-    """Edges with one of these nodes at an end. The table counts as read even if there is none."""
-    table = committed.table(edge.table_key)
-    types = ((SRC_COLUMN, edge.from_type), (DST_COLUMN, edge.to_type))
-    ends = [end for end, name in types if name == node.name]
-    return rows_with(table, ["id"], ends, ids).column("id").combine_chunks()
-
-
 def _table(entity: EntityType, inserted: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
-    """Rows given by column name as a table of the type, ids and all."""
-    import pyarrow as pa
-
+    """Rows given by column name as a table of the type, ids included."""
     columns = {}
     for prop in entity.properties:
         columns[prop.name] = column([row.get(prop.name) for row in inserted], prop)
@@ -233,27 +215,9 @@ def _table(entity: EntityType, inserted: Sequence[dict[str, object]], schema: pa
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _has_fresh_ids(entity: EntityType) -> bool:
-    return not (isinstance(entity, NodeType) and entity.key is not None)
-
-
 def _whole_rows(table: Table, entity: EntityType, where: str) -> pa.Table:
-    """Matching rows with everything they have, blobs too, in the columns of a new row."""
-    import pyarrow as pa
-
-    from omnigraph_core.schema.arrow import table_schema
-
-    schema = table_schema(entity)
-    rows = table.read(schema.names, where, blobs=True)
-    columns = []
-    for field in schema:
-        prop: Property | None = entity.find_property(field.name)
-        values = rows.column(field.name)
-        if prop is not None and prop.type.scalar is Scalar.BLOB:
-            columns.append(blob_column(values.combine_chunks()))
-        else:
-            columns.append(values.cast(field.type))
-    return pa.table(columns, schema=schema)
+    """Matching rows with all their columns, blobs included."""
+    return storable(table.read(table_schema(entity).names, where, blobs=True), entity)
 
 
 def _plain(value: Plain) -> object:

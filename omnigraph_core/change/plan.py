@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from omnigraph_core.change.changeset import Change, ChangeSet, Verb
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.parts import WHOLE
+import pyarrow as pa
+
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.records import dataclass
-from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
+from omnigraph_core.rules.changeset import Change, ChangeSet
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.parts import WHOLE
+from omnigraph_core.tables.stage import stage_append, stage_overwrite, stage_upsert
 from omnigraph_core.tables.staged import StagedWrite, discard_files
+from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 from omnigraph_core.write.writable import WritableTable
@@ -21,11 +24,10 @@ from omnigraph_core.write.writable import WritableTable
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a caller says about a write beside its content."""
+    """What a caller says about a write apart from its content."""
 
     kind: WriterKind
     actor: str | None
-    schema_hash: str
     message: str | None = None
     if_commit: str | None = None
     strict: bool = False
@@ -50,7 +52,12 @@ class Staging:
 
 
 def plan_changes(
-    door: Door, changes: ChangeSet, committed: Committed, intent: Intent, staging: Staging | None = None
+    door: Door,
+    attempt: Attempt,
+    changes: ChangeSet,
+    committed: Committed,
+    intent: Intent,
+    staging: Staging | None = None,
 ) -> WritePlan:
     """Stage every table; what was staged is removed again if another table fails.
 
@@ -58,14 +65,13 @@ def plan_changes(
     """
     staging = staging or Staging(partial(_stage, door))
     operation_id = new_ulid()
-    writes = _staged(door, changes, committed, operation_id, staging)
+    writes = _staged(door, attempt, changes, operation_id, staging)
     written = {write.ref.key for write in writes}
     return WritePlan(
         operation_id=operation_id,
         kind=intent.kind,
-        base=committed.base,
+        attempt=attempt,
         actor=intent.actor,
-        schema_hash=intent.schema_hash,
         tables=writes,
         reads={key: version for key, version in committed.reads.items() if key not in written},
         strict=intent.strict,
@@ -76,7 +82,7 @@ def plan_changes(
 
 
 def _staged(
-    door: Door, changes: ChangeSet, committed: Committed, operation_id: str, staging: Staging
+    door: Door, attempt: Attempt, changes: ChangeSet, operation_id: str, staging: Staging
 ) -> list[TableWrite]:
     done: list[TableWrite] = []
 
@@ -88,7 +94,7 @@ def _staged(
 
     try:
         # All are opened before any is written: one that has moved costs nothing that was written.
-        writables = [door.open_for_write(committed.base, change.key) for change in changes]
+        writables = [door.open_for_write(attempt, change.key) for change in changes]
         if staging.tables_at_once == 1 or len(writables) == 1:
             return [work(*pair) for pair in zip(writables, changes, strict=True)]
         return _side_by_side(work, writables, list(changes), staging)
@@ -103,7 +109,7 @@ def _side_by_side(
     changes: Sequence[Change],
     staging: Staging,
 ) -> list[TableWrite]:
-    """All of them, or the first failure once nothing runs any more."""
+    """All results, or the first failure once nothing is running any more."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(staging.tables_at_once, thread_name_prefix="stage") as pool:
@@ -115,13 +121,13 @@ def _side_by_side(
 
 
 def _stage(door: Door, writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
-    table, rows = writable.table, change.part((), WHOLE).rows
-    if change.verb is Verb.DELETE:
-        return stage_delete(door.storage, table, operation_id, ids=rows.column("id"))
-    if change.verb is Verb.INSERT:
-        return stage_append(door.storage, table, rows, operation_id)
-    stage = stage_upsert if change.verb is Verb.UPSERT else stage_overwrite
-    return stage(door.storage, table, rows, operation_id, proven=True)
+    storage, table, rows = door.storage, writable.table, change.part((), WHOLE).rows
+    if change.replaces:
+        return stage_overwrite(storage, table, rows, operation_id, proven=True)
+    if change.only_adds:
+        return stage_append(storage, table, rows, operation_id)
+    removed = pa.chunked_array([change.removed])
+    return stage_upsert(storage, table, rows, operation_id, removed=removed, proven=True)
 
 
 def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -> str:

@@ -8,7 +8,9 @@ JSON as in load records, blobs `base64:…`, numbers in their shortest exact for
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.export.jsonl import NotJson, blob_text, joined_bytes, json_texts
@@ -16,9 +18,6 @@ from omnigraph_core.export.rows import ordered_rows
 from omnigraph_core.schema import EntityType, PropertyType, Scalar
 from omnigraph_core.schema.files import file_columns
 from omnigraph_core.tables.dataset import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _STRING = PropertyType(Scalar.STRING)
 _NEEDS_QUOTES = '[",\\r\\n]'
@@ -33,9 +32,6 @@ def csv_blocks(table: Table, entity: EntityType) -> Iterator[bytes]:
 
 
 def _records(rows: pa.Table, entity: EntityType) -> bytes:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     fields = [_fields(rows.column(name).combine_chunks(), name, entity) for name in entity.columns]
     records = pc.binary_join_element_wise(*fields, pa.scalar(",", pa.large_utf8()))
     end, nothing = pa.scalar("\n", pa.large_utf8()), pa.scalar("", pa.large_utf8())
@@ -43,24 +39,18 @@ def _records(rows: pa.Table, entity: EntityType) -> bytes:
 
 
 def _fields(values: pa.Array, name: str, entity: EntityType) -> pa.Array:
-    """A column as the fields of it, nothing for null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """A column as CSV fields; empty for null."""
     prop = entity.find_property(name)
     try:
         texts = _texts(values, _STRING if prop is None else prop.type)
     except NotJson as error:
         raise BadDataError(
-            f"{entity.name}.{name} holds {error}, which CSV cannot say", hint="export as Parquet"
+            f"{entity.name}.{name} holds {error}, which CSV cannot represent", hint="export it as Parquet"
         ) from None
     return pc.fill_null(texts.cast(pa.large_utf8()), "")
 
 
 def _texts(values: pa.Array, type_: PropertyType) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if type_.scalar is Scalar.VECTOR or type_.is_list:
         return _quoted(json_texts(values, type_))
     if type_.scalar is Scalar.STRING:
@@ -76,10 +66,7 @@ def _texts(values: pa.Array, type_: PropertyType) -> pa.Array:
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    """Texts with quotes where they need them: most do not, and are easier to read without."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Texts, quoted only where necessary: most read better without."""
     texts = texts.cast(pa.large_utf8())
     if pc.any(pc.match_substring(texts, pattern="\0")).as_py():
         raise NotJson("a NUL character")

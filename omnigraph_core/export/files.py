@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: a half-written backup must not look like one."""
+"""Files that appear complete or not at all: a half-written backup must not look like a whole one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unfinished:
         Pipes and devices have no content that could be replaced: they are written into.
         """
         if path.is_dir():
-            raise UsageError(f"--out: {path} is a directory")
+            raise UsageError(f"{path} is a directory", field="out")
         target = Path(os.path.realpath(path))
         in_place = target.exists() and not target.is_file()
         unfinished = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -51,18 +51,18 @@ class Unfinished:
                 raise _unwritable(path, error) from error
 
     def discard(self) -> None:
-        """Remove what has not got its name; nothing after `finish`."""
+        """Remove the files that have not been renamed; none after `finish`."""
         for unfinished in self._files:
             unfinished.unlink(missing_ok=True)
 
 
 def _unwritable(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"--out: {path} cannot be written: {error.strerror or error}")
+    return StorageError(f"{path} cannot be written: {error.strerror or error}", field="out")
 
 
 @contextmanager
 def whole_files() -> Iterator[Unfinished]:
-    """Files that get their names at the end of the block, if it ends well."""
+    """Files that get their names at the end of the block, if it succeeds."""
     unfinished = Unfinished()
     try:
         yield unfinished
@@ -72,16 +72,14 @@ def whole_files() -> Iterator[Unfinished]:
 
 
 def export_paths(out: Path, suffix: str, names: Mapping[str, str]) -> dict[str, Path]:
-    """Where the file of each table key goes: `out` itself for one, else one a type inside it.
+    """Where the file of each table key goes: `out` itself for one, else one per type inside it.
 
     `names` are the types by table key. The directory is made if need be.
     """
     if len(names) == 1 and not out.is_dir():
         return dict.fromkeys(names, out)
     if out.exists() and not out.is_dir():
-        raise UsageError(
-            f"--out: {out} is a file", hint=f"{len(names)} types need a directory, one file each"
-        )
+        raise UsageError(f"{out} is a file, and {len(names)} types need a directory", field="out")
     try:
         out.mkdir(exist_ok=True)
     except OSError as error:

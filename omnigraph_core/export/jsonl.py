@@ -1,4 +1,4 @@
-"""Rows as load records, one JSON object a line, made a column at a time.
+"""Rows as load records, one JSON object per line, built column by column.
 
 Reading the lines back gives the same rows: ids and nulls are written out, numbers in
 their shortest exact form, dates as days, date-times as milliseconds, blobs as base64.
@@ -9,18 +9,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from omnigraph_core.change.coerce import BLOB_PREFIX
-from omnigraph_core.change.identity import json_escaped
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.export.rows import ordered_rows
 from omnigraph_core.schema import EdgeType, EntityType, PropertyType, Scalar
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.dataset import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from omnigraph_core.values.coerce import BLOB_PREFIX
+from omnigraph_core.values.identity import json_escaped
 
 _STRING = PropertyType(Scalar.STRING)
 
@@ -33,9 +32,6 @@ def jsonl_blocks(table: Table, entity: EntityType) -> Iterator[bytes]:
 
 
 def _lines(rows: pa.Table, entity: EntityType) -> bytes:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     parts: list[pa.Array | str]
     if isinstance(entity, EdgeType):
         ends = [_texts(rows, name, _STRING, entity) for name in (SRC_COLUMN, DST_COLUMN)]
@@ -52,9 +48,7 @@ def _lines(rows: pa.Table, entity: EntityType) -> bytes:
 
 
 def joined_bytes(lines: pa.Array | pa.ChunkedArray) -> Iterator[bytes]:
-    """The characters of the lines, which follow each other in memory."""
-    import pyarrow as pa
-
+    """The bytes of the lines, which are contiguous in memory."""
     chunks = lines.chunks if isinstance(lines, pa.ChunkedArray) else [lines]
     for chunk in chunks:
         offsets, characters = chunk.buffers()[1:3]
@@ -64,14 +58,11 @@ def joined_bytes(lines: pa.Array | pa.ChunkedArray) -> Iterator[bytes]:
 
 def _texts(rows: pa.Table, name: str, type_: PropertyType, entity: EntityType) -> pa.Array:
     """The JSON text of every value of a column, `null` for null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values = rows.column(name).combine_chunks()
     try:
         texts = json_texts(values, type_)
     except NotJson as error:
-        raise BadDataError(f"{entity.name}.{name} holds {error}, which JSON cannot say") from None
+        raise BadDataError(f"{entity.name}.{name} holds {error}, which JSON cannot represent") from None
     return pc.fill_null(texts.cast(pa.large_utf8()), "null")
 
 
@@ -80,9 +71,7 @@ class NotJson(ValueError):
 
 
 def json_texts(values: pa.Array, type_: PropertyType) -> pa.Array:
-    """The JSON text of every value; null stays null. NotJson if one has none."""
-    import pyarrow as pa
-
+    """The JSON text of every value; null stays null. Raises NotJson for a value without one."""
     if type_.scalar is Scalar.VECTOR or type_.is_list:
         return _list_json(values, type_)
     if type_.scalar is Scalar.STRING:
@@ -99,28 +88,18 @@ def json_texts(values: pa.Array, type_: PropertyType) -> pa.Array:
 
 
 def _quoted(values: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     quote, nothing = pa.scalar('"', pa.large_utf8()), pa.scalar("", pa.large_utf8())
     return pc.binary_join_element_wise(quote, json_escaped(values).cast(pa.large_utf8()), quote, nothing)
 
 
 def _float_json(values: pa.Array) -> pa.Array:
-    """Shortest exact texts; the sign of a zero survives only with a fraction behind it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Shortest exact texts that still say they are no integers; else the sign of a zero would be lost."""
     if not pc.all(pc.is_finite(values), min_count=0).as_py():
         raise NotJson("a number that is not finite")
-    texts = values.cast(pa.utf8())
-    return pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)
+    return pc.replace_substring_regex(values.cast(pa.utf8()), pattern=r"^(-?\d+)$", replacement=r"\1.0")
 
 
 def _list_json(values: pa.Array, type_: PropertyType) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     single = PropertyType(Scalar.F32 if type_.scalar is Scalar.VECTOR else type_.scalar)
     lists = values.cast(pa.list_(values.type.value_field))
     items = pc.fill_null(json_texts(lists.values, single).cast(pa.utf8()), "null")

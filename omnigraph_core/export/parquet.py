@@ -6,15 +6,15 @@ milliseconds in UTC, blobs binary; all else is as the table has it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
+
+import pyarrow as pa
 
 from omnigraph_core.export.rows import ordered_rows
 from omnigraph_core.schema import EntityType, PropertyType, Scalar
+from omnigraph_core.schema.arrow import arrow_type
 from omnigraph_core.schema.files import file_columns
 from omnigraph_core.tables.dataset import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Rows are gathered into row groups of about so many bytes: large enough to compress and be
 # skipped over, small enough that a reader holds one without thinking.
@@ -24,7 +24,6 @@ _GROUP_ROWS = 250_000
 
 def write_parquet(file: BinaryIO, table: Table, entity: EntityType) -> None:
     """Write the rows of one type in the order of their ids; no rows still say what the columns are."""
-    import pyarrow as pa
     from pyarrow import parquet as pq
 
     schema = parquet_schema(entity)
@@ -41,8 +40,6 @@ def write_parquet(file: BinaryIO, table: Table, entity: EntityType) -> None:
 
 
 def parquet_schema(entity: EntityType) -> pa.Schema:
-    import pyarrow as pa
-
     fields = []
     for name, column in file_columns(entity).items():
         prop = entity.find_property(column)
@@ -54,10 +51,6 @@ def parquet_schema(entity: EntityType) -> pa.Schema:
 
 
 def _parquet_type(type_: PropertyType) -> pa.DataType:
-    import pyarrow as pa
-
-    from omnigraph_core.schema.arrow import arrow_type
-
     if type_.scalar is Scalar.BLOB:
         return pa.large_binary()
     if type_.scalar is Scalar.DATE_TIME:
@@ -67,8 +60,6 @@ def _parquet_type(type_: PropertyType) -> pa.DataType:
 
 
 def _converted(rows: pa.Table, schema: pa.Schema, entity: EntityType) -> pa.Table:
-    import pyarrow as pa
-
     columns = [
         rows.column(column).combine_chunks().cast(schema.field(name).type)
         for name, column in file_columns(entity).items()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from omnigraph_core.schema import EntityType, Scalar
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import in_filter
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # One blob may be as large as memory allows, so rows with blobs come in small numbers.
 _BLOB_BATCH_ROWS = 64
@@ -18,8 +16,6 @@ _BLOB_BATCH_ROWS = 64
 
 def ordered_rows(table: Table, entity: EntityType) -> Iterator[pa.Table]:
     """All rows by ascending id (by code point). Blob columns hold their bytes."""
-    import pyarrow as pa
-
     names = list(entity.columns)
     if not blob_columns(entity):
         for batch in table.scan(names, order_by="id"):

@@ -26,18 +26,22 @@ class TypedTable:
 
 
 def text_blocks(tables: Sequence[TypedTable], format_: Format) -> Iterator[bytes]:
-    """All tables as one text. Only JSON lines can hold several types; Parquet is no text."""
+    """All tables as one text. Only JSON lines can hold several types; Parquet is binary."""
     if format_ is Format.PARQUET:
-        raise UsageError("Parquet needs --out: it is no text")
+        raise UsageError("Parquet is binary", hint="write it to a file", field="out")
     if format_ is Format.CSV and len(tables) != 1:
-        raise UsageError("CSV of several types needs --out DIR", hint="or choose one with --type")
+        raise UsageError(
+            f"CSV holds one type per file, and there are {len(tables)}",
+            hint="choose one type, or write a directory",
+            field="out",
+        )
     blocks = csv_blocks if format_ is Format.CSV else jsonl_blocks
     for each in tables:
         yield from blocks(each.table, each.entity)
 
 
 def write_files(out: Path, tables: Sequence[TypedTable], format_: Format) -> list[Path]:
-    """Write `out`, or one file a type in the directory `out`; returns what was written."""
+    """Write `out`, or one file per type in the directory `out`; returns what was written."""
     if format_ is Format.JSONL:
         with whole_files() as files, files.open(out) as file:
             file.writelines(text_blocks(tables, format_))

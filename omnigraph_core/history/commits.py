@@ -7,18 +7,34 @@ of it is at work, and never wrong.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from omnigraph_core import faults, layout
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.manifest.branch import MAIN, Branch, lineage_of
 from omnigraph_core.manifest.rows import GraphHead
+from omnigraph_core.storage.beside import Beside
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
-from omnigraph_core.tables.log_append import append_if_absent, append_rows
+from omnigraph_core.tables.log_append import (
+    Marks,
+    WrittenRows,
+    append_if_absent,
+    append_rows,
+    append_written,
+    write_ahead,
+)
 from omnigraph_core.tables.refs import TableRef, control_table
+from omnigraph_core.tables.staged import PUBLISHED_PROPERTY
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_ACTORS = control_table(layout.COMMIT_ACTORS)
 
 
 def commits_schema() -> pa.Schema:
@@ -36,6 +52,7 @@ def commits_schema() -> pa.Schema:
             pa.field("message", pa.string()),
             pa.field("schema_hash", pa.string()),
             pa.field("details", pa.string()),
+            pa.field("branch_identity", pa.string()),
         ]
     )
 
@@ -52,13 +69,13 @@ def actors_schema() -> pa.Schema:
     )
 
 
-def commit_rows(head: GraphHead, branch: str, manifest_version: int) -> pa.Table:
-    """The commit row of a head. `manifest_branch` is null on main."""
+def commit_rows(head: GraphHead, branch: Branch, manifest_version: int) -> pa.Table:
+    """The commit row of a head. `manifest_branch` and `branch_identity` are null on main."""
     import pyarrow as pa
 
     row = {
         "graph_commit_id": head.commit_id,
-        "manifest_branch": None if branch == layout.MAIN_BRANCH else branch,
+        "manifest_branch": branch.lineage,
         "manifest_version": manifest_version,
         "parent_commit_id": head.parent_commit_id,
         "merged_parent_commit_id": head.merged_parent_commit_id,
@@ -66,9 +83,18 @@ def commit_rows(head: GraphHead, branch: str, manifest_version: int) -> pa.Table
         "operation": head.operation,
         "message": head.message,
         "schema_hash": head.schema_hash,
-        "details": head.details,
+        "details": _details(head),
+        "branch_identity": branch.identity,
     }
     return pa.Table.from_pylist([row], schema=commits_schema())
+
+
+def _details(head: GraphHead) -> str | None:
+    """The head's, and that it has no actor: else a missing actor row is a lost one."""
+    if head.actor_id:
+        return head.details
+    content = json.loads(head.details) if head.details else {}
+    return json.dumps({**content, "actor": None}, ensure_ascii=False, separators=(",", ":"))
 
 
 def actor_rows(head: GraphHead) -> pa.Table:
@@ -81,36 +107,89 @@ def actor_rows(head: GraphHead) -> pa.Table:
 
 def commits_ref(branch: str) -> TableRef:
     """The commit table of a graph branch: its twin has the branch's name."""
-    return control_table(layout.COMMITS, None if branch == layout.MAIN_BRANCH else branch)
+    return control_table(layout.COMMITS, lineage_of(branch))
+
+
+def published_mark(head: GraphHead, manifest_version: int) -> Marks:
+    """What the transaction says that appends a commit row; `history/recorded.py` reads it."""
+    return {PUBLISHED_PROPERTY: f"{manifest_version} {head.commit_id}"}
+
+
+class CommitAhead:
+    """The rows of a commit, written and synced beside its publish. Nobody sees them before `record_commit`.
+
+    That would be too late for a publish which lands as another version than foreseen: the
+    commit row names it, and is written again.
+    """
+
+    def __init__(self, tables: Tables, head: GraphHead, branch: Branch, manifest_version: int) -> None:
+        self._control = tables.storage.control
+        self._commits = commits_ref(branch.name)
+        self._manifest_version = manifest_version
+        todo = [(tables.open(self._commits), commit_rows(head, branch, manifest_version))]
+        if head.actor_id:
+            todo.append((tables.open(_ACTORS), actor_rows(head)))
+        # A log that lacks columns gets them first, when its rows are appended.
+        ready = [(base, rows) for base, rows in todo if base.schema.names == rows.schema.names]
+        self._work = Beside(lambda: [write_ahead(tables, base, rows) for base, rows in ready])
+
+    def written(self, manifest_version: int) -> Mapping[TableRef, WrittenRows]:
+        """What is ready to be appended, now that the publish is known."""
+        written = {each.base.ref: each for each in self._work.result()}
+        if manifest_version != self._manifest_version and self._commits in written:
+            self._discard([written.pop(self._commits)])
+        return written
+
+    def discard(self) -> None:
+        """There was no publish: remove the files."""
+        if self._work.error() is None:
+            self._discard(self._work.result())
+
+    def _discard(self, written: Sequence[WrittenRows]) -> None:
+        for each in written:
+            with suppress(OmnigraphError):
+                self._control.delete_many(each.files)
 
 
 def record_commit(
-    tables: Tables, head: GraphHead, branch: str, manifest_version: int, barrier: Barrier
+    tables: Tables,
+    head: GraphHead,
+    branch: Branch,
+    manifest_version: int,
+    barrier: Barrier,
+    ahead: CommitAhead | None = None,
 ) -> None:
-    """Write the actor row, then the commit row, of a head that was just published."""
+    """Append the actor row, then the commit row, of a head that was just published."""
     if not tables.storage.location.is_local:
         # A holder of a lease may have slept past it: recovery may have written the rows.
         complete_commit(tables, head, branch, manifest_version)
         return
-    if head.actor_id:
-        actors = control_table(layout.COMMIT_ACTORS)
-        append_rows(tables, actors, actor_rows(head), head.operation_id, barrier)
+    written = {} if ahead is None else ahead.written(manifest_version)
+    operation_id, commits = head.operation_id, commits_ref(branch.name)
+    if _ACTORS in written:
+        append_written(tables, written[_ACTORS], operation_id, barrier)
+    elif head.actor_id:
+        append_rows(tables, _ACTORS, actor_rows(head), operation_id, barrier)
     faults.hit("history.actor_recorded")
-    rows = commit_rows(head, branch, manifest_version)
-    append_rows(tables, commits_ref(branch), rows, head.operation_id, barrier)
+    mark = published_mark(head, manifest_version)
+    if commits in written:
+        append_written(tables, written[commits], operation_id, barrier, mark)
+    else:
+        rows = commit_rows(head, branch, manifest_version)
+        append_rows(tables, commits, rows, operation_id, barrier, mark)
     faults.hit("history.commit_recorded")
 
 
-def complete_commit(tables: Tables, head: GraphHead, branch: str, manifest_version: int) -> None:
+def complete_commit(tables: Tables, head: GraphHead, branch: Branch, manifest_version: int) -> None:
     """The same, synced, for a head whose writer may have got any distance; under the branch lock."""
     key = "graph_commit_id"
     barrier = Barrier(tables.storage)
     if head.actor_id:
-        actors = control_table(layout.COMMIT_ACTORS)
-        append_if_absent(tables, actors, key, actor_rows(head), head.operation_id, barrier)
+        append_if_absent(tables, _ACTORS, key, actor_rows(head), head.operation_id, barrier)
     faults.hit("history.actor_recorded")
     rows = commit_rows(head, branch, manifest_version)
-    append_if_absent(tables, commits_ref(branch), key, rows, head.operation_id, barrier)
+    mark = published_mark(head, manifest_version)
+    append_if_absent(tables, commits_ref(branch.name), key, rows, head.operation_id, barrier, mark)
     barrier.sync()
     faults.hit("history.commit_recorded")
 
@@ -118,6 +197,6 @@ def complete_commit(tables: Tables, head: GraphHead, branch: str, manifest_versi
 def create_commit_tables(tables: Tables, genesis: GraphHead, manifest_version: int) -> None:
     """Both tables of a new graph, with the genesis commit in them."""
     operation = genesis.operation_id
-    commits = commit_rows(genesis, layout.MAIN_BRANCH, manifest_version)
+    commits = commit_rows(genesis, MAIN, manifest_version)
     create_table(tables, control_table(layout.COMMITS), commits_schema(), operation, commits)
-    create_table(tables, control_table(layout.COMMIT_ACTORS), actors_schema(), operation, actor_rows(genesis))
+    create_table(tables, _ACTORS, actors_schema(), operation, actor_rows(genesis))

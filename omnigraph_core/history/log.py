@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
-from omnigraph_core.errors import NotFoundError
+from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.history.commits import actors_schema, commits_ref, commits_schema
+from omnigraph_core.history.damage import check_actors, check_commits
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR, Recovery, read_recoveries
-from omnigraph_core.manifest.reader import Manifest
-from omnigraph_core.manifest.rows import GraphHead
+from omnigraph_core.manifest.branch import Branch, name_of
+from omnigraph_core.manifest.commit import Commit, OfCommit, Operation
+from omnigraph_core.manifest.reader import Manifest, is_same_branch
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.log_append import read_log_rows
-from omnigraph_core.tables.refs import control_table
+from omnigraph_core.tables.refs import TableRef, control_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCommit:
-    """One commit. `branch` is where it was made; `manifest_version` counts on that branch."""
+class GraphCommit(OfCommit):
+    """One commit and its place: the branch it was made on, and a manifest version there."""
 
-    commit_id: str
-    branch: str
+    commit: Commit
+    on: Branch
     manifest_version: int
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None
-    actor_id: str | None
-    created_at: int
-    operation: str | None
-    message: str | None
-    schema_hash: str | None
-    details: str | None
     branch_is_gone: bool = False
     """Known from its audit row alone: its branch was deleted, and another may have the name by now."""
 
+    @property
+    def branch(self) -> str:
+        return self.on.name
 
-class CommitGone(NotFoundError):
-    """The commit is on record, but what it held went with its branch."""
+    @property
+    def schema_hash(self) -> str | None:
+        return self.commit.schema_hash
 
-    def __init__(self, commit: GraphCommit) -> None:
-        super().__init__(f"commit {commit.commit_id} was made on branch '{commit.branch}', which is deleted")
-        self.commit_id, self.branch = commit.commit_id, commit.branch
+    @property
+    def facts(self) -> tuple[object, ...]:
+        """What head row and commit row both say."""
+        return (self.parent_commit_id, self.created_at, self.operation, self.message, self.schema_hash)
 
-    def details(self) -> Mapping[str, object]:
-        return {"commit_id": self.commit_id, "branch": self.branch}
+    @property
+    def had_actor(self) -> bool:
+        """Every commit of ours has one, or says that it has none; the original's know no operation."""
+        return self.operation is not None and "actor" not in json.loads(self.details or "{}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
         with suppress(NotFoundError):
             logs.append(read_branch_log(tables, manifest, branch))
     commits = {id_: commit for log in reversed(logs) for id_, commit in log.commits.items()}
-    for recovery in read_recoveries(tables):
+    for recovery in read_recoveries(tables, manifest.testimony):
         commits.setdefault(recovery.graph_commit_id, _from_recovery(recovery))
     return CommitLog(commits, {branch: head for log in logs for branch, head in log.heads.items()})
 
@@ -104,30 +107,51 @@ def read_branch_log(tables: Tables, manifest: Manifest, branch: str) -> CommitLo
     """The commits that one branch descends from (and perhaps more), without looking at others.
 
     A writer that died between its publish and its commit row leaves a head that the
-    tables do not know yet; it is taken from the manifest, so history has no hole.
+    tables do not know yet; it is taken from the manifest, so history has no hole. Any other
+    hole is damage, unless the branch was deleted meanwhile: then it no longer has a history, or has
+    that of another branch of its name.
     """
     snapshot = manifest.snapshot(branch)
+    try:
+        found = _log_of(tables, manifest, snapshot)
+    except StorageError:
+        if is_same_branch(manifest, snapshot):
+            raise
+    else:
+        if is_same_branch(manifest, snapshot):
+            return found
+    return read_branch_log(tables, manifest, branch)
+
+
+def _log_of(tables: Tables, manifest: Manifest, snapshot: Snapshot) -> CommitLog:
+    branch = snapshot.branch
+    rows = _rows(tables, commits_ref(branch), commits_schema())
+    # After the commits: the row of an actor comes before that of its commit.
     actors = _actors(tables)
-    rows = _rows(tables, layout.COMMITS, branch)
+    head = snapshot.head
+    if head is None:
+        return CommitLog({row["graph_commit_id"]: _from_row(row, actors) for row in rows}, {})
+    if head.actor_id:
+        actors.setdefault(head.commit_id, head.actor_id)
     commits = {row["graph_commit_id"]: _from_row(row, actors) for row in rows}
-    if snapshot.head is None:
-        return CommitLog(commits, {})
-    commits.setdefault(snapshot.head.commit_id, _from_head(snapshot.head, snapshot))
-    return CommitLog(commits, {branch: snapshot.head.commit_id})
+    tip = GraphCommit(head.commit, snapshot.on, snapshot.manifest_version)
+    check_commits(tables, tip, commits)
+    commits.setdefault(tip.commit_id, tip)
+    check_actors(tables, commits.values(), manifest.testimony)
+    return CommitLog(commits, {branch: head.commit_id})
 
 
 def _actors(tables: Tables) -> dict[str, str]:
     return {
         row["graph_commit_id"]: row["actor_id"]
-        for row in _rows(tables, layout.COMMIT_ACTORS, layout.MAIN_BRANCH)
+        for row in _rows(tables, control_table(layout.COMMIT_ACTORS), actors_schema())
     }
 
 
-def _rows(tables: Tables, path: str, branch: str) -> list[dict[str, Any]]:
+def _rows(tables: Tables, ref: TableRef, schema: pa.Schema) -> list[dict[str, Any]]:
     """All rows of a commit table; none when the table is only created on demand."""
-    ref = control_table(path, None if branch == layout.MAIN_BRANCH else branch)
     try:
-        rows: pa.Table = read_log_rows(tables, ref)
+        rows: pa.Table = read_log_rows(tables, ref, schema)
     except TableNotFound:
         return []
     columns = {name: rows.column(name) for name in rows.column_names}
@@ -138,49 +162,29 @@ def _rows(tables: Tables, path: str, branch: str) -> list[dict[str, Any]]:
 
 
 def _from_row(row: Mapping[str, Any], actors: Mapping[str, str]) -> GraphCommit:
-    return GraphCommit(
+    commit = Commit(
         commit_id=row["graph_commit_id"],
-        branch=row["manifest_branch"] or layout.MAIN_BRANCH,
-        manifest_version=row["manifest_version"],
         parent_commit_id=row["parent_commit_id"],
         merged_parent_commit_id=row["merged_parent_commit_id"],
         actor_id=actors.get(row["graph_commit_id"]),
         created_at=row["created_at"],
         operation=row.get("operation"),
-        message=row.get("message"),
         schema_hash=row.get("schema_hash"),
+        message=row.get("message"),
         details=row.get("details"),
     )
+    made_on = Branch(name_of(row["manifest_branch"]), row.get("branch_identity"))
+    return GraphCommit(commit, made_on, row["manifest_version"])
 
 
 def _from_recovery(recovery: Recovery) -> GraphCommit:
-    return GraphCommit(
+    commit = Commit(
         commit_id=recovery.graph_commit_id,
-        branch=recovery.branch,
-        manifest_version=recovery.manifest_version,
         parent_commit_id=recovery.parent_commit_id,
         merged_parent_commit_id=None,
         actor_id=RECOVERY_ACTOR,
         created_at=recovery.created_at,
-        operation="recovery",
-        message=None,
+        operation=Operation.RECOVERY,
         schema_hash=None,
-        details=None,
-        branch_is_gone=True,
     )
-
-
-def _from_head(head: GraphHead, snapshot: Snapshot) -> GraphCommit:
-    return GraphCommit(
-        commit_id=head.commit_id,
-        branch=snapshot.branch,
-        manifest_version=snapshot.manifest_version,
-        parent_commit_id=head.parent_commit_id,
-        merged_parent_commit_id=head.merged_parent_commit_id,
-        actor_id=head.actor_id,
-        created_at=head.created_at,
-        operation=head.operation,
-        message=head.message,
-        schema_hash=head.schema_hash,
-        details=head.details,
-    )
+    return GraphCommit(commit, Branch(recovery.branch), recovery.manifest_version, branch_is_gone=True)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
+from omnigraph_core.history.commits import actors_schema
+from omnigraph_core.history.damage import check_audits
+from omnigraph_core.manifest.branch import lineage_of, name_of
+from omnigraph_core.manifest.reader import Testimony
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
@@ -19,9 +24,13 @@ if TYPE_CHECKING:
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 
-ROLLED_FORWARD = "RolledForward"
-ROLLED_BACK = "RolledBack"
-BRANCH_DISCARDED = "OrphanedBranchDiscarded"
+
+class RecoveryKind(StrEnum):
+    """What a recovery did about a write; the text is in its audit row."""
+
+    ROLLED_FORWARD = "RolledForward"
+    ROLLED_BACK = "RolledBack"
+    BRANCH_DISCARDED = "OrphanedBranchDiscarded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Recovery:
     """One repair: which write it was for, what was decided, and the commit that records it."""
 
     graph_commit_id: str
-    recovery_kind: str
+    recovery_kind: RecoveryKind
     recovery_for_actor: str | None
     operation_id: str
     sidecar_writer_kind: str
@@ -82,7 +91,7 @@ def record_recovery(tables: Tables, recovery: Recovery) -> None:
         "sidecar_writer_kind": recovery.sidecar_writer_kind,
         "per_table_outcomes_json": _outcomes_json(recovery.outcomes),
         "created_at": recovery.created_at,
-        "manifest_branch": None if recovery.branch == layout.MAIN_BRANCH else recovery.branch,
+        "manifest_branch": lineage_of(recovery.branch),
         "manifest_version": recovery.manifest_version,
         "parent_commit_id": recovery.parent_commit_id,
     }
@@ -93,10 +102,35 @@ def record_recovery(tables: Tables, recovery: Recovery) -> None:
     barrier.sync()
 
 
-def read_recoveries(tables: Tables) -> list[Recovery]:
-    """Every repair there ever was, oldest first."""
+def renew_recoveries(tables: Tables) -> None:
+    """Make the newest audit rows safe, which may be another's, before their sidecar goes."""
+    barrier = Barrier(tables.storage)
+    barrier.renew_version(tables.open(control_table(layout.RECOVERIES)), None)
+    barrier.sync()
+
+
+def read_recoveries(tables: Tables, testimony: Testimony | None = None) -> list[Recovery]:
+    """Every repair there ever was, oldest first; checked against the commits they made, if asked to."""
+    commits = recovery_commits(tables) if testimony is not None else frozenset()
+    found = _read_recoveries(tables)
+    if testimony is not None:
+        check_audits(tables, commits - {each.graph_commit_id for each in found}, testimony)
+    return found
+
+
+def recovery_commits(tables: Tables) -> frozenset[str]:
+    """The commits that recoveries made, by their actor, whom nobody else may be."""
     try:
-        rows = read_log_rows(tables, control_table(layout.RECOVERIES))
+        actors = read_log_rows(tables, control_table(layout.COMMIT_ACTORS), actors_schema())
+    except TableNotFound:
+        return frozenset()
+    columns = (actors.column(name).to_pylist() for name in ("graph_commit_id", "actor_id"))
+    return frozenset(id_ for id_, actor in zip(*columns, strict=True) if actor == RECOVERY_ACTOR)
+
+
+def _read_recoveries(tables: Tables) -> list[Recovery]:
+    try:
+        rows = read_log_rows(tables, control_table(layout.RECOVERIES), recoveries_schema())
     except TableNotFound:
         return []
     created = rows.column("created_at").cast("int64").to_pylist()
@@ -109,7 +143,7 @@ def read_recoveries(tables: Tables) -> list[Recovery]:
 def _from_row(row: dict[str, Any], created_at: int) -> Recovery:
     return Recovery(
         graph_commit_id=row["graph_commit_id"],
-        recovery_kind=row["recovery_kind"],
+        recovery_kind=RecoveryKind(row["recovery_kind"]),
         recovery_for_actor=row["recovery_for_actor"],
         operation_id=row["operation_id"],
         sidecar_writer_kind=row["sidecar_writer_kind"],
@@ -123,7 +157,7 @@ def _from_row(row: dict[str, Any], created_at: int) -> Recovery:
             for entry in json.loads(row["per_table_outcomes_json"])
         ),
         created_at=created_at,
-        branch=row.get("manifest_branch") or layout.MAIN_BRANCH,
+        branch=name_of(row.get("manifest_branch")),
         manifest_version=row.get("manifest_version") or 0,
         parent_commit_id=row.get("parent_commit_id"),
     )

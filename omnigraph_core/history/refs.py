@@ -10,15 +10,13 @@ REF@{TIME}        the newest commit on the way back that is not after TIME
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from omnigraph_core.errors import NotFoundError, UsageError
+from omnigraph_core.history.limits import ABBREVIATION_CHARACTERS_MIN, REF_CHARACTERS_MAX
 from omnigraph_core.history.log import CommitLog, GraphCommit
-
-ABBREVIATION_MIN = 8
-
-# A branch name has at most 200 characters; the rest is for suffixes. It also bounds the digits of `~N`.
-REF_LENGTH_MAX = 1000
+from omnigraph_core.history.tags import TAG_PREFIX, Tag, TagNotFound
 
 _SUFFIX = re.compile(r"(?P<base>.+)(?:~(?P<count>[0-9]*)|@\{(?P<time>[^{}]*)\})", re.DOTALL)
 
@@ -27,16 +25,41 @@ class CommitNotFound(NotFoundError):
     """A ref names nothing in this graph."""
 
 
-def resolve(log: CommitLog, ref: str) -> GraphCommit:
-    """The commit a ref names."""
-    if len(ref) > REF_LENGTH_MAX:
+class TaggedCommitGone(CommitNotFound):
+    """A tag names a commit of a branch that is deleted."""
+
+    def __init__(self, tag: Tag) -> None:
+        super().__init__(
+            f"tag '{tag.name}' names commit {tag.commit_id} of branch '{tag.branch}', which is deleted",
+            hint="as long as there is the tag, `omnigraph branch undelete` brings the branch back",
+        )
+        self.tag = tag
+
+    def details(self) -> Mapping[str, object]:
+        return {"tag": self.tag.name, "commit_id": self.tag.commit_id, "branch": self.tag.branch}
+
+
+def tag_name(ref: str) -> str | None:
+    """The tag that a ref starts from, if it starts from one."""
+    name = first_name(ref)
+    return name.removeprefix(TAG_PREFIX) if name.startswith(TAG_PREFIX) else None
+
+
+def first_name(ref: str) -> str:
+    """What a ref starts from: the name before its suffixes."""
+    return ref.split("~", 1)[0].split("@{", 1)[0]
+
+
+def resolve(log: CommitLog, ref: str, tag: Tag | None = None) -> GraphCommit:
+    """The commit a ref names; `tag` is the one it starts from, if it starts from one."""
+    if len(ref) > REF_CHARACTERS_MAX:
         raise UsageError(f"'{ref[:40]}...' is too long for a ref: {len(ref)} characters")
     suffixes: list[re.Match[str]] = []
     base = ref
     while match := _SUFFIX.fullmatch(base):
         suffixes.append(match)
         base = match["base"]
-    commit = _named(log, base)
+    commit = _named(log, base, tag)
     for suffix in reversed(suffixes):
         if suffix["time"] is not None:
             commit = _at_time(log, commit, suffix.string, suffix["time"])
@@ -45,23 +68,32 @@ def resolve(log: CommitLog, ref: str) -> GraphCommit:
     return commit
 
 
-def _named(log: CommitLog, name: str) -> GraphCommit:
+def _named(log: CommitLog, name: str, tag: Tag | None) -> GraphCommit:
     """The commit of a ref without suffixes."""
     if name in log.heads:
         return log.commits[log.heads[name]]
-    if name.startswith("tag:"):
-        raise CommitNotFound(f"there is no tag '{name.removeprefix('tag:')}'")
+    if name.startswith(TAG_PREFIX):
+        return _tagged(log, name.removeprefix(TAG_PREFIX), tag)
     if name in log.commits:
         return log.commits[name]
     return _abbreviated(log, name)
 
 
+def _tagged(log: CommitLog, name: str, tag: Tag | None) -> GraphCommit:
+    if tag is None or tag.name != name:
+        raise TagNotFound(name)
+    found = log.commits.get(tag.commit_id)
+    if found is None or not found.on.may_be(tag.on):
+        raise TaggedCommitGone(tag)
+    return found
+
+
 def _abbreviated(log: CommitLog, ref: str) -> GraphCommit:
     text = ref.upper()
-    if len(text) < ABBREVIATION_MIN:
+    if len(text) < ABBREVIATION_CHARACTERS_MIN:
         raise CommitNotFound(
             f"'{ref}' is neither a branch nor a commit",
-            hint=f"a commit id may be shortened to its first or last {ABBREVIATION_MIN} characters",
+            hint=f"a commit id may be cut to its first or last {ABBREVIATION_CHARACTERS_MIN} characters",
         )
     matches = [id_ for id_ in log.commits if id_.startswith(text) or id_.endswith(text)]
     if not matches:
@@ -69,7 +101,7 @@ def _abbreviated(log: CommitLog, ref: str) -> GraphCommit:
     if len(matches) > 1:
         raise UsageError(
             f"'{ref}' could be any of {len(matches)} commits: {', '.join(sorted(matches)[:5])}",
-            hint="give more characters",
+            hint="use more characters",
         )
     return log.commits[matches[0]]
 

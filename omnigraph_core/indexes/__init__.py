@@ -1,1 +1,1 @@
-"""Indexes: which columns get one, and keeping them up with the data. No answer depends on them."""
+"""Indexes: which columns have one, and keeping them up to date. No answer depends on them."""

@@ -6,13 +6,12 @@ favour to later reads: whoever calls this after a write must not let it fail the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.rules import index_specs
-from omnigraph_core.manifest.snapshot import Snapshot
-from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType
+from omnigraph_core.tables.compaction import IndexWork
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.indexes import (
     MEMORY_BYTES,
@@ -21,9 +20,11 @@ from omnigraph_core.tables.indexes import (
     IndexSpec,
     list_indexes,
     segment_rows,
+    serving,
     stage_indexes,
     uncovered_fragments,
 )
+from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.forks import needs_fork
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
@@ -35,42 +36,34 @@ UNINDEXED_ROWS_MAX = 100_000
 _SEGMENTS_MAX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    build: list[IndexSpec]
-    extend: list[IndexSpec]
-
-    @property
-    def names(self) -> list[str]:
-        return [spec.name for spec in (*self.build, *self.extend)]
-
-
 def ensure_indexes(
     door: Door,
     branch: str,
-    entities: Sequence[EntityType],
+    table_keys: Collection[str] | None,
     actor: str | None,
     *,
     unindexed_max: int = UNINDEXED_ROWS_MAX,
     memory_bytes: int = MEMORY_BYTES,
 ) -> dict[str, list[str]]:
-    """Index the tables in which more than `unindexed_max` rows are not; returns what was built.
+    """Index the tables (all, if None) with more than `unindexed_max` rows outside; returns what was built.
 
     Tables that a branch shares with its parent are the parent's business.
     """
     done: dict[str, list[str]] = {}
 
-    def build(base: Snapshot) -> WritePlan | None:
+    def build(attempt: Attempt) -> WritePlan | None:
         done.clear()
+        base = attempt.snapshot
         operation_id = new_ulid()
         writes = []
-        for entity in entities:
+        for entity in attempt.schema.types():
+            if table_keys is not None and entity.table_key not in table_keys:
+                continue
             entry = base.tables.get(entity.table_key)
             if entry is None or entry.row_count <= unindexed_max or needs_fork(entry, branch):
                 continue
             table = door.tables.open(entry.ref, entry.table_version)
-            segments_max = _SEGMENTS_MAX + entry.row_count // segment_rows(memory_bytes)
-            work = _outstanding(table, entity, unindexed_max, segments_max)
+            work = outstanding(table, entity, unindexed_max=unindexed_max, memory_bytes=memory_bytes)
             if not work.names:
                 continue
             staged = stage_indexes(
@@ -84,15 +77,14 @@ def ensure_indexes(
             writes.append(
                 TableWrite(entry.ref, entry.table_version, entry.table_version, entry.row_count, (staged,))
             )
-            done[entity.table_key] = work.names
-        if not writes or base.head is None:
+            done[entity.table_key] = list(work.names)
+        if not writes:
             return None
         return WritePlan(
             operation_id=operation_id,
             kind=WriterKind.ENSURE_INDICES,
-            base=base,
+            attempt=attempt,
             actor=actor,
-            schema_hash=base.head.schema_hash,
             tables=writes,
             makes_commit=False,
         )
@@ -101,18 +93,35 @@ def ensure_indexes(
     return done
 
 
-def _outstanding(table: Table, entity: EntityType, unindexed_max: int, segments_max: int) -> _Work:
+def outstanding(
+    table: Table,
+    entity: EntityType,
+    *,
+    unindexed_max: int,
+    memory_bytes: int = MEMORY_BYTES,
+    vectors_min: int = 0,
+) -> IndexWork:
+    """What the indexes of a table need before at most `unindexed_max` rows are outside any of them.
+
+    A vector column of fewer than `vectors_min` rows is searched without an index: exactly, and
+    as fast.
+    """
     built = list_indexes(table)
-    work = _Work([], [])
+    rows = table.count_rows()
+    segments_max = _SEGMENTS_MAX + rows // segment_rows(memory_bytes)
+    build: list[IndexSpec] = []
+    extend: list[IndexSpec] = []
     for spec in index_specs(entity):
-        known = built.get(spec.name)
+        known = serving(built, spec)
+        if spec.kind is IndexKind.VECTOR and known is None and rows < vectors_min:
+            continue
         if _uncovered_rows(table, known) <= unindexed_max or not _can_be_built(table, spec, known):
             continue
         if known is None or len(known.segments) >= segments_max:
-            work.build.append(spec)
+            build.append(spec)
         else:
-            work.extend.append(spec)
-    return work
+            extend.append(spec)
+    return IndexWork(build, extend)
 
 
 def _uncovered_rows(table: Table, built: BuiltIndex | None) -> int:

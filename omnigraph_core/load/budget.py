@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from omnigraph_core.change.parts import Part, parts
+from omnigraph_core.rules.parts import Part, parts
 from omnigraph_core.spill import give_back_memory
 
 # Parts of the limit: for rows that wait; for keys that a rule looks at as a whole; for those
@@ -35,7 +35,7 @@ class MemoryBudget:
         """Have rows gone to disk?"""
 
     def parts(self, key_bytes: int) -> tuple[Part, ...]:
-        """In how many parts rules look at the rows, when their keys take so much together."""
+        """How many parts to check rows in, given the total size of their keys."""
         if key_bytes <= self.limit_bytes // _KEYS_SHARE:
             return parts(1)
         part_bytes = max(self.limit_bytes // _PART_SHARE, _PART_BYTES_MIN)
@@ -43,27 +43,27 @@ class MemoryBudget:
 
     @property
     def distinct_bytes(self) -> int:
-        """What the different texts of a column may take."""
+        """How much memory the distinct texts of a column may take."""
         return self.limit_bytes // _DISTINCT_SHARE
 
     def tables_at_once(self, asked: int) -> int:
-        """How many tables are written side by side: each has a fragment's worth of rows at hand."""
+        """How many tables are written in parallel: each buffers one fragment of rows."""
         return max(1, min(asked, self.limit_bytes // _TABLE_BYTES))
 
     @property
     def index_bytes(self) -> int:
-        """What building one index may take: all of it, when everything else is done."""
+        """How much memory building one index may take: all of it, since everything else is done."""
         return self.limit_bytes
 
     def give_back(self) -> None:
-        """Return to the system what is not used any more; the allocators would keep it."""
+        """Return unused memory to the system; the allocators would keep it."""
         give_back_memory()
         if self.is_short:
             _trim()
 
 
 def _trim() -> None:
-    """Lance allocates with the C library, of which only glibc has to be asked."""
+    """Lance allocates with the C library, and of those only glibc has to be asked."""
     import ctypes
 
     with suppress(OSError, AttributeError):

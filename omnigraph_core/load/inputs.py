@@ -1,4 +1,4 @@
-"""Which reader reads what: from `--data`, `--format` and `--type` to typed rows.
+"""Which reader reads what: from paths, a format and a type to typed rows.
 
 The format is the one asked for, else the one the name ends in. JSON lines name the type
 of every record; a CSV or Parquet file is about one type, the one asked for, else the
@@ -6,8 +6,8 @@ one the file is named after (`Person.parquet`, `knows.csv.gz`). A directory stan
 the files in it.
 
 What cannot work is a UsageError. A type that was asked for and does not exist is
-UnknownTypeError, as everywhere (not found); a file that is named after no type is bad
-usage: it only lacks `--type`.
+UnknownTypeError, as everywhere (not found); a file that is not named after a type is bad
+usage: the caller only has to name the type.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from omnigraph_core.change.violations import Violations
 from omnigraph_core.errors import UsageError
-from omnigraph_core.load.compressed import CODECS
-from omnigraph_core.load.csv import read_csv
-from omnigraph_core.load.jsonl import read_jsonl
-from omnigraph_core.load.parquet import ParquetSource, read_parquet
-from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.remote import is_remote, list_folder, place_of
-from omnigraph_core.load.source import STDIN, Place, Source
+from omnigraph_core.load.formats.compressed import CODECS
+from omnigraph_core.load.formats.csv import read_csv
+from omnigraph_core.load.formats.jsonl import read_jsonl
+from omnigraph_core.load.formats.parquet import ParquetSource, read_parquet
+from omnigraph_core.load.formats.remote import is_remote, list_folder, place_of
+from omnigraph_core.load.formats.source import STDIN, Place, Source
+from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import EntityType, Schema, UnknownTypeError
 from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import S3Settings
@@ -42,7 +42,7 @@ _TABLE_KEY_SEPARATOR = ":"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One file and what reads it. `entity` is the type it is about; None if its records say."""
+    """One file and its reader. `entity` is the type it holds; None if its records name theirs."""
 
     source: Source | ParquetSource
     format: Format
@@ -54,7 +54,7 @@ class Input:
 
     @property
     def sha256(self) -> str:
-        """Of the file as it is, compressed or not; complete once it was read."""
+        """The digest of the file as stored, compressed or not; complete once it has been read."""
         return self.source.sha256
 
     @property
@@ -73,12 +73,12 @@ def resolve_inputs(
     type_name: str | None = None,
     s3: S3Settings | None = None,
 ) -> list[Input]:
-    """The inputs that the options of a load name, in order; each is there, none is read yet.
+    """The inputs that a load names, in order; each exists, and none has been read yet.
 
     With `s3`, inputs may be objects on S3; names that end in a slash are folders of them.
     """
     if paths.count(STDIN) > 1:
-        raise UsageError("standard input was given twice", hint="it can be read once")
+        raise UsageError("standard input was given twice", hint="it can be read only once")
     entity = None if type_name is None else named_type(schema, type_name)
     files = [file for path in paths for file in _files(path, s3)]
     places = [None if s3 is None else place_of(file, s3) for file in files]
@@ -88,7 +88,7 @@ def resolve_inputs(
 
 
 def _files(path: str, s3: S3Settings | None) -> list[str]:
-    """The path, or the files in the directory that it is, by name; what starts with a dot is hidden."""
+    """The path itself or, for a directory, its files by name without hidden ones."""
     if s3 is not None and is_remote(path):
         return _objects(path, s3) if path.endswith("/") else [path]
     if path == STDIN or "\0" in path or not Path(path).is_dir():
@@ -123,10 +123,7 @@ def _resolved(
     chosen = _chosen_format(path, format_)
     if chosen is Format.JSONL:
         if asked is not None:
-            raise UsageError(
-                f"--type is for CSV and Parquet, and '{path}' is JSON lines",
-                hint="each record names its type",
-            )
+            raise UsageError(f"'{path}' is JSON lines, where each record names its own type", field="type")
         return Input(Source(path, place), chosen)
     if chosen is Format.PARQUET:
         source = _parquet(path, place)
@@ -135,41 +132,51 @@ def _resolved(
 
 
 def _chosen_format(path: str, format_: Format | None) -> Format:
-    """A name without any suffix is a pipe more often than not, and read as JSON lines."""
+    """A name without a suffix is usually a pipe, and is read as JSON lines."""
     by_name = None if path == STDIN else _format_of(path)
     if format_ is not None:
         if by_name not in (None, format_):
-            raise UsageError(f"--format {format_} was given, but '{path}' is named as {by_name}")
+            raise UsageError(f"'{path}' is {by_name} by its name, not {format_}", field="format")
         return format_
     if by_name is not None:
         return by_name
     if path != STDIN and Path(_uncompressed(path)).suffix:
-        raise UsageError(f"'{path}': cannot tell the format of this file", hint=_known_suffixes())
+        raise UsageError(
+            f"'{path}': cannot tell the format of this file",
+            hint=f"{_known_suffixes()}; or name the format",
+            field="format",
+        )
     return Format.JSONL
 
 
 def _parquet(path: str, place: Place | None) -> ParquetSource:
     if path == STDIN:
-        raise UsageError("Parquet cannot be read from standard input", hint="its index is at the end")
+        raise UsageError(
+            "Parquet cannot be read from standard input", hint="use a file: its index is at the end"
+        )
     if _uncompressed(path) != path:
         raise UsageError(
-            f"'{path}': Parquet is compressed inside, not as a whole", hint="uncompress the file"
+            f"'{path}': Parquet is compressed inside, not as a whole", hint="decompress the file"
         )
     source = ParquetSource(path, place)
     if source.size is None:
-        raise UsageError(f"'{path}' is no regular file, which Parquet has to be")
+        raise UsageError(f"Parquet input must be a regular file: '{path}'")
     return source
 
 
 def _type_of_file(path: str, schema: Schema) -> EntityType:
     if path == STDIN:
-        raise UsageError("--type is needed for CSV from standard input")
+        raise UsageError(
+            "CSV from standard input needs a type", hint="name the type of its rows", field="type"
+        )
     stem = Path(_uncompressed(path)).stem
     try:
         return named_type(schema, stem)
     except UnknownTypeError:
         raise UsageError(
-            f"'{path}' is named after no type of the schema", hint="say with --type what its rows are"
+            f"'{path}' is not named after a type of the schema",
+            hint="name the type of its rows",
+            field="type",
         ) from None
 
 
@@ -185,7 +192,9 @@ def named_type(schema: Schema, name: str) -> EntityType:
     found: list[EntityType] = [entity for entity in schema.types() if entity.name == name]
     if len(found) > 1:
         raise UsageError(
-            f"'{name}' is a node type and an edge type", hint=f"say --type node:{name} or --type edge:{name}"
+            f"'{name}' is both a node type and an edge type",
+            hint=f"write node:{name} or edge:{name}",
+            field="type",
         )
     return found[0] if found else _edge_in_any_case(schema, name)
 
@@ -202,13 +211,13 @@ def _format_of(path: str) -> Format | None:
 
 
 def _uncompressed(path: str) -> str:
-    """The name without the suffix of a compression."""
+    """The name without a compression suffix."""
     suffix = Path(path).suffix
     return path.removesuffix(suffix) if suffix.lower() in CODECS else path
 
 
 def _known_suffixes() -> str:
-    return f"names end in {', '.join(_SUFFIXES)}, text also in {' or '.join(CODECS)}; or say --format"
+    return f"known endings are {', '.join(_SUFFIXES)}, and {' or '.join(CODECS)} after those of text"
 
 
 def read_inputs(
@@ -236,7 +245,7 @@ def _read(given: Input, schema: Schema, violations: Violations, progress: Progre
 
 
 def _shifted(progress: Progress, before: int, total: int | None) -> Progress:
-    """Progress of one input as progress of all."""
+    """Turns the progress of one input into progress of all inputs."""
 
     def report(event: ProgressEvent) -> None:
         progress(ProgressEvent(event.phase, before + event.done, total, event.unit))

@@ -6,101 +6,69 @@ Rows keep the order in which they were read; a row is known by its position in i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import Change, Origin, TableChange, Verb
-from omnigraph_core.change.coerce import clipped
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.identity import FreshIds
-from omnigraph_core.change.parts import Part, ask_by_part
-from omnigraph_core.change.uniqueness import check_unique_inside, repeats
-from omnigraph_core.change.values import check_values
-from omnigraph_core.change.violations import Violations
-from omnigraph_core.load.assemble import VERBS, LoadMode, is_keyed
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph_core.load.budget import MemoryBudget
-from omnigraph_core.load.held import HeldChange, HeldRows
-from omnigraph_core.load.matching import Matching, RowIds, check_met_once, last_of_each_id
-from omnigraph_core.load.records import TypedRows
-from omnigraph_core.records import dataclass
-from omnigraph_core.schema import EntityType
+from omnigraph_core.load.held_rows import HeldChange, HeldRows, SpooledRows
+from omnigraph_core.load.identified import Identified
+from omnigraph_core.load.matching import Matching, check_met_once, last_of_each_id
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.rules.changeset import Change, Newness, Origin, TableChange
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.parts import Part, ask_by_part
+from omnigraph_core.rules.uniqueness import check_unique_inside
+from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema.model import ID_COLUMN
-from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
+from omnigraph_core.values.identity import FreshIds, is_keyed
+from omnigraph_core.values.repeats import repeats
+from omnigraph_core.values.shown import clipped
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class Identified:
-    """One reading of the records against one state of the graph.
-
-    `stays` says which records count (None: all). `ids` has one for every record; None when
-    each has its own or, without one, takes a fresh one when it is written.
-    """
-
-    change: Change
-    ids: RowIds | None
-    stays: pa.Array | None
-    unmatchable: int
-
-    def same_rows(self, other: Identified) -> bool:
-        """Would the same rows be written?"""
-        return _same(self.stays, other.stays) and _same(self.ids, other.ids)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other if one is None or other is None else bool(one.equals(other))
+    from omnigraph_core.load.roles import KeptRows
 
 
 class Intake:
-    """All records of one type of a load."""
+    """All records of one type in a load."""
 
-    def __init__(
-        self, entity: EntityType, mode: LoadMode, budget: MemoryBudget, *, rejecting: bool = False
-    ) -> None:
-        self.entity = entity
-        self._rejecting = rejecting
-        self._rejected: set[int] = set()
+    def __init__(self, kept: KeptRows, mode: LoadMode, budget: MemoryBudget) -> None:
+        self.entity = kept.entity
+        self._kept = kept
         self._mode = mode
         self._budget = budget
-        self._held = HeldRows(entity, budget)
+        self._held = HeldRows(kept, budget)
+        self._rejected: set[int] = set()
         self._fresh = FreshIds()
-        self._ids_given = 0
 
     @property
     def rows(self) -> int:
-        return self._held.count
+        return self._kept.count
 
     @property
     def key_bytes(self) -> int:
-        return self._held.key_bytes
-
-    def add(self, piece: TypedRows, violations: Violations) -> None:
-        """Take in rows; values are checked at once, the rest when all are in."""
-        origin = Origin.of(piece.source, piece.lines, self.rows)
-        check_values(TableChange(self.entity, VERBS[self._mode], piece.rows, origin), violations)
-        self._ids_given += piece.rows.num_rows - piece.rows.column(ID_COLUMN).null_count
-        if self._rejecting or not violations.total:
-            self._held.add(piece)
+        return self._kept.key_bytes
 
     def check(self, parts: tuple[Part, ...], violations: Violations) -> None:
-        """Rules that the records break among themselves."""
-        asks_ids = bool(self._ids_given) and self._mode is not LoadMode.MERGE
-        check_among(self._change(Verb.INSERT), parts, violations, asks_ids=asks_ids)
+        """Add violations of rules among the records themselves."""
+        asks_ids = bool(self._kept.given_ids) and self._mode is not LoadMode.MERGE
+        check_among(self._change(), parts, violations, asks_ids=asks_ids)
 
     def identify(self, committed: Committed, parts: tuple[Part, ...], violations: Violations) -> Identified:
-        """Give every record its id, in the light of what is committed."""
-        verb = VERBS[self._mode]
+        """Give every record its id, matching it with committed rows."""
         if self._mode is not LoadMode.MERGE or is_keyed(self.entity):
-            return Identified(self._change(verb), None, self._taken(), 0)
-        if not self._ids_given and not self.entity.uniques:
-            change = self._change(Verb.INSERT)
-            return Identified(change, None, self._taken(), self.rows)
+            return Identified(self._change(), None, self._taken(), 0, self._fresh)
+        if not self._kept.given_ids and not self.entity.uniques:
+            change = HeldChange(self.entity, self._held, self._taken(), Newness.FRESH)
+            return Identified(change, None, self._taken(), self.rows, self._fresh)
         return self._matched(committed, parts, violations)
 
-    def _change(self, verb: Verb) -> HeldChange:
-        fresh = not self._ids_given and not is_keyed(self.entity)
-        return HeldChange(self.entity, verb, self._held, self._taken(), fresh)
+    def _change(self) -> HeldChange:
+        newness = newness_in(self._mode, is_fresh=not self._kept.given_ids and not is_keyed(self.entity))
+        return HeldChange(self.entity, self._held, self._taken(), newness, self._mode is LoadMode.OVERWRITE)
 
     def _matched(self, committed: Committed, parts: tuple[Part, ...], violations: Violations) -> Identified:
         """Records of a merge, with the ids of the rows they are by their own or by a @unique group.
@@ -109,80 +77,76 @@ class Intake:
         entity only by what is committed are a mistake.
         """
         matching = Matching(self._held, committed, parts, self._budget)
-        rows = matching.rows(self._fresh)
-        fresh = matching.is_fresh
-        taken = HeldChange(self.entity, Verb.UPSERT, rows, self._taken(), fresh)
+        matched = matching.rows(self._fresh)
+        rows = HeldRows(matched, self._budget)
+        taken = HeldChange(self.entity, rows, self._taken())
         check_met_once(taken, matching.by_group, parts, violations)
         stays = last_of_each_id(taken, parts)
-        change = HeldChange(self.entity, Verb.INSERT if fresh else Verb.UPSERT, rows, stays, fresh)
-        return Identified(change, rows.ids, stays, matching.unmatchable)
+        newness = Newness.FRESH if matching.is_fresh else Newness.OPEN
+        change = HeldChange(self.entity, rows, stays, newness)
+        return Identified(change, matched.ids, stays, matching.unmatchable, self._fresh)
 
     def reject(self, positions: Iterable[int]) -> None:
-        """Leave rows out from now on."""
+        """Leave these rows out from now on."""
         self._rejected.update(positions)
 
     def restart(self, kept: frozenset[int]) -> None:
-        """Forget which rows were left out, but for these."""
+        """Forget which rows were left out, except these."""
         self._rejected = set(kept)
 
     @property
     def is_all_rejected(self) -> bool:
-        """Nothing is left of what came: the type is treated as if it had not been in the input."""
-        return 0 < self.rows == len(self._rejected)
+        """Was every record rejected? Then the type counts as absent from the input."""
+        return self.rows + self._kept.dropped > 0 and self.rows == len(self._rejected)
 
     @property
     def rejected(self) -> frozenset[int]:
         return frozenset(self._rejected)
 
     def rejected_rows(self) -> Iterator[tuple[Origin, pa.Table]]:
-        """The rows left out, with their origin, as far as they were taken in."""
-        import pyarrow.compute as pc
-
+        """The rejected rows that had been kept, with their origin."""
         taken = self._taken()
-        if taken is None:
-            return
-        for origin, rows in self._held.placed(ROWS_PER_FRAGMENT):
-            chosen = pc.invert(taken.take(origin.positions))
-            if pc.any(chosen).as_py():
-                yield origin.filter(chosen), rows.filter(chosen)
+        return iter(()) if taken is None else self._kept.chosen(pc.invert(taken))
 
     def _taken(self) -> pa.Array | None:
         """Which rows are not rejected; None for all."""
-        import numpy as np
-        import pyarrow as pa
-
         if not self._rejected:
             return None
         taken = np.ones(self.rows, np.bool_)
         taken[list(self._rejected)] = False
         return pa.array(taken)
 
-    def content(self, identified: Identified) -> Iterator[pa.Table]:
-        """The whole rows, with their ids, a fragment's worth at a time."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        start = 0
-        field = pa.field(ID_COLUMN, pa.utf8(), nullable=False)
-        known = None if identified.ids is None else identified.ids.batches(ROWS_PER_FRAGMENT)
-        for rows in self._held.batches(ROWS_PER_FRAGMENT):
-            count = rows.num_rows
-            position = rows.schema.get_field_index(ID_COLUMN)
-            ids = rows.column(position) if known is None else next(known)
-            if ids.null_count:
-                ids = pc.coalesce(ids, self._fresh.slice(start, count))
-            named = rows.set_column(position, field, ids)
-            if identified.stays is not None:
-                named = named.filter(identified.stays.slice(start, count))
-            start += count
-            yield named
-
     def close(self) -> None:
         self._held.close()
 
 
+def content(spooled: SpooledRows, identified: Identified) -> Iterator[pa.Table]:
+    """The complete rows with their ids, one fragment at a time."""
+    start = 0
+    field = pa.field(ID_COLUMN, pa.utf8(), nullable=False)
+    known = None if identified.ids is None else identified.ids.batches(ROWS_PER_FRAGMENT)
+    for rows in spooled.batches(ROWS_PER_FRAGMENT):
+        count = rows.num_rows
+        position = rows.schema.get_field_index(ID_COLUMN)
+        ids = rows.column(position) if known is None else next(known)
+        if ids.null_count:
+            ids = pc.coalesce(ids, identified.fresh.slice(start, count))
+        named = rows.set_column(position, field, ids)
+        if identified.stays is not None:
+            named = named.filter(identified.stays.slice(start, count))
+        start += count
+        yield named
+
+
+def newness_in(mode: LoadMode, *, is_fresh: bool) -> Newness:
+    """What a mode asks of the ids of its rows; `is_fresh`: no row came with one."""
+    if mode is not LoadMode.APPEND:
+        return Newness.OPEN
+    return Newness.FRESH if is_fresh else Newness.REQUIRED
+
+
 def check_among(change: Change, parts: tuple[Part, ...], violations: Violations, *, asks_ids: bool) -> None:
-    """What the rows of one type break among themselves.
+    """The rules that the rows of one type break among themselves.
 
     Keyed nodes are not asked for their ids: their key has been, by its own rule.
     """
@@ -196,8 +160,6 @@ def check_among(change: Change, parts: tuple[Part, ...], violations: Violations,
 
 
 def _check_ids_once(change: TableChange, violations: Violations) -> None:
-    import pyarrow.compute as pc
-
     ids, origin = change.rows.column(ID_COLUMN).combine_chunks(), change.origin
     repeated = repeats(ids)
     if len(repeated) and origin is not None:

@@ -9,68 +9,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core.change.changeset import TableChange, Verb
-from omnigraph_core.change.coerce import clipped
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.dealt import Dealt
-from omnigraph_core.change.identity import FreshIds, tuple_texts
-from omnigraph_core.change.parts import Part, ask_by_part
-from omnigraph_core.change.uniqueness import held_in, last_of_each
-from omnigraph_core.change.violations import Violations
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph_core.load.budget import MemoryBudget
-from omnigraph_core.load.held import HeldChange, HeldRows
-from omnigraph_core.load.spool import Spool
+from omnigraph_core.load.held_rows import HeldChange, HeldRows
+from omnigraph_core.load.identified import RowIds
+from omnigraph_core.rules.changeset import TableChange
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.parts import Part, ask_by_part
+from omnigraph_core.rules.rows_by_part import RowsByPart
+from omnigraph_core.rules.uniqueness import held_in
+from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import Unique
 from omnigraph_core.schema.model import ID_COLUMN
-from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
+from omnigraph_core.values.identity import FreshIds, tuple_texts
+from omnigraph_core.values.repeats import last_of_each
+from omnigraph_core.values.shown import clipped
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+    from omnigraph_core.load.roles import KeptRows
 
     Mask = np.ndarray[Any, Any]
 
 _POSITION = "position"
 
 
-class RowIds:
-    """The id of every row of a type, in their order; on disk when there are many."""
+class MatchedRows:
+    """Rows with the ids that matching gave them."""
 
-    def __init__(self, budget: MemoryBudget) -> None:
-        self._spool = Spool(budget)
-
-    def add(self, ids: pa.Array) -> None:
-        import pyarrow as pa
-
-        self._spool.add(pa.table({ID_COLUMN: ids}))
-
-    def batches(self, batch_rows: int) -> Iterator[pa.ChunkedArray]:
-        for rows in self._spool.batches(batch_rows):
-            yield rows.column(ID_COLUMN)
-
-    def equals(self, other: RowIds) -> bool:
-        """Are there the same ids, in the same order?"""
-        batches = [each.batches(ROWS_PER_FRAGMENT) for each in (self, other)]
-        return self._spool.rows == other._spool.rows and all(
-            mine.equals(theirs) for mine, theirs in zip(*batches, strict=True)
-        )
-
-
-class MatchedRows(HeldRows):
-    """Held rows, with the ids they turned out to have."""
-
-    def __init__(self, held: HeldRows, ids: RowIds, budget: MemoryBudget) -> None:
-        super().__init__(held.entity, budget)
+    def __init__(self, kept: KeptRows, ids: RowIds) -> None:
+        self.entity, self.count, self.sources = kept.entity, kept.count, kept.sources
+        self.key_bytes, self.given_ids, self.dropped = kept.key_bytes, kept.given_ids, kept.dropped
+        self.chosen = kept.chosen
         self.ids = ids
-        self._held = held
-        self._sources = held.sources
-
-    @property
-    def count(self) -> int:
-        return self._held.count
+        self._kept = kept
 
     def selected(self, columns: list[str]) -> Iterator[pa.Table]:
-        selected = self._held.selected(columns)
+        selected = self._kept.selected(columns)
         if ID_COLUMN not in columns:
             yield from selected
             return
@@ -81,6 +59,9 @@ class MatchedRows(HeldRows):
         for rows, ids in zip(selected, self.ids.batches(ROWS_PER_FRAGMENT), strict=True):
             yield rows.set_column(position, field, ids)
 
+    def close(self) -> None:
+        """The rows are closed by the source that keeps them."""
+
 
 class Matching:
     """One attempt to match the rows of a type."""
@@ -88,21 +69,19 @@ class Matching:
     def __init__(
         self, held: HeldRows, committed: Committed, parts: tuple[Part, ...], budget: MemoryBudget
     ) -> None:
-        import numpy as np
-
         self._held, self._committed, self._parts, self._budget = held, committed, parts, budget
-        own = [rows.column(ID_COLUMN).is_null().to_numpy() for rows in held.selected([ID_COLUMN])]
+        own = [rows.column(ID_COLUMN).is_null().to_numpy() for rows in held.kept.selected([ID_COLUMN])]
         self._open: Mask = np.concatenate(own)
         """Which rows nothing has identified yet."""
         self._unmatchable = self._open.copy()
         self.by_group: Mask = np.zeros(held.count, np.bool_)
         """Which rows were found by a @unique group."""
         batches = max(1, -(-held.count // ROWS_PER_FRAGMENT))
-        self._found = Dealt(batches)
+        self._found = RowsByPart(batches)
 
     @property
     def unmatchable(self) -> int:
-        """How many rows have nothing to be found by."""
+        """How many rows have nothing to match them by."""
         return int(self._unmatchable.sum())
 
     @property
@@ -111,25 +90,22 @@ class Matching:
         return bool(self._open.all())
 
     def rows(self, fresh: FreshIds) -> MatchedRows:
-        """The rows with their ids: their own, those of the rows they are, or fresh ones."""
+        """The rows with their ids: given, matched, or fresh."""
         for group in self._held.entity.uniques:
             for part in self._parts:
                 self._match(group, part)
         ids = RowIds(self._budget)
         start = 0
-        for number, rows in enumerate(self._held.selected([ID_COLUMN]), -1):
+        for number, rows in enumerate(self._held.kept.selected([ID_COLUMN]), -1):
             if number >= 0:
                 ids.add(self._completed(rows.column(ID_COLUMN).combine_chunks(), number, start, fresh))
                 start += rows.num_rows
         self._found.close()
-        return MatchedRows(self._held, ids, self._budget)
+        return MatchedRows(self._held.kept, ids)
 
     def _match(self, group: Unique, part: Part) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         entity = self._held.entity
-        change = HeldChange(entity, Verb.UPSERT, self._held, None, fresh=False).part(group.columns, part)
+        change = HeldChange(entity, self._held, None).part(group.columns, part)
         positions = _positions(change)
         texts = tuple_texts(change.rows, group.columns, entity)
         self._unmatchable[positions[texts.is_valid().to_numpy(zero_copy_only=False)]] = False
@@ -147,10 +123,6 @@ class Matching:
         self._found.add(pa.table({_POSITION: found, ID_COLUMN: ids}), found // ROWS_PER_FRAGMENT)
 
     def _completed(self, own: pa.Array, batch: int, start: int, fresh: FreshIds) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not own.null_count:
             return own
         for found in self._found.pieces(batch):
@@ -170,11 +142,9 @@ def _positions(change: TableChange) -> Mask:
 
 
 def check_met_once(rows: HeldChange, by_group: Mask, parts: tuple[Part, ...], violations: Violations) -> None:
-    """No record may be found to be a row that another record is, too."""
+    """No two records may match the same committed row."""
 
     def ask(part: Part, violations: Violations) -> None:
-        import pyarrow as pa
-
         change = rows.part((ID_COLUMN,), part)
         _check_met_once(change, pa.array(by_group[_positions(change)]), violations)
 
@@ -182,9 +152,6 @@ def check_met_once(rows: HeldChange, by_group: Mask, parts: tuple[Part, ...], vi
 
 
 def _check_met_once(change: TableChange, by_group: pa.Array, violations: Violations) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     origin, ids = change.origin, change.rows.column(ID_COLUMN).combine_chunks()
     assert origin is not None
     met = pc.unique(ids.filter(by_group))
@@ -205,10 +172,7 @@ def _check_met_once(change: TableChange, by_group: pa.Array, violations: Violati
 
 
 def last_of_each_id(rows: HeldChange, parts: Sequence[Part]) -> pa.Array | None:
-    """Which rows stay when of those that give the same id the last counts; None for all."""
-    import numpy as np
-    import pyarrow as pa
-
+    """Which rows stay if the last of equal ids wins; None means all."""
     stays = np.ones(rows.held.count, np.bool_) if rows.taken is None else rows.taken.to_numpy(False).copy()
     for part in parts:
         change = rows.part((ID_COLUMN,), part)

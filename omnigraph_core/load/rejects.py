@@ -16,24 +16,24 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import Origin
-from omnigraph_core.change.coerce import BLOB_PREFIX
-from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.errors import LimitError, StorageError
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.changeset import Origin
+from omnigraph_core.rules.violations import InvalidRecords, Violation
 from omnigraph_core.schema import EdgeType, EntityType
 from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
+from omnigraph_core.values.coerce import BLOB_PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class TooManyRejects(LimitError):
-    """More records were bad than the caller will put up with; nothing was changed."""
+    """More records were bad than the caller allows; nothing was changed."""
 
     def __init__(self, limit: int, violations: tuple[Violation, ...]) -> None:
         shown = "\n".join(str(violation) for violation in violations[:3])
-        super().__init__(f"more than {limit} records were rejected, the first ones:\n{shown}")
+        super().__init__(f"more than {limit} records were rejected; the first are:\n{shown}")
         self.limit = limit
         self.violations = violations
 
@@ -67,7 +67,7 @@ def _reason(violation: Violation) -> str:
 
 
 def _original(record: bytes | None) -> object:
-    """The record as JSON if it is that, else as text."""
+    """The record as JSON if it parses, else as text."""
     if record is None:
         return None
     text = record.decode("utf-8", "backslashreplace")
@@ -96,7 +96,7 @@ class Rejects:
         return other
 
     def add(self, violations: Iterable[Violation]) -> None:
-        """Raises TooManyRejects beyond the limit, InvalidRecords for what is no record's fault."""
+        """Raises TooManyRejects beyond the limit, and InvalidRecords for violations without a record."""
         for violation in violations:
             if violation.line is None:
                 raise InvalidRecords((violation,), 1)
@@ -107,7 +107,7 @@ class Rejects:
             raise TooManyRejects(self._limit, tuple(each.violations[0] for each in self._found.values()))
 
     def describe(self, origin: Origin, records: Iterable[bytes]) -> None:
-        """Say what the rejected rows were that the reader had no complaint about."""
+        """Add the content of rejected rows that the reader accepted."""
         for row, record in enumerate(records):
             rejected = self._found.get(origin.place(row))
             if rejected is not None and rejected.record is None:
@@ -130,14 +130,14 @@ def record_lines(rows: pa.Table, entity: EntityType) -> Iterator[bytes]:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no form for: dates, and the bytes of blobs."""
+    """Values that JSON has no form for: dates, and the bytes of blobs."""
     if isinstance(value, date):
         return value.isoformat()
     return BLOB_PREFIX + base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 class RejectsFile:
-    """The file under its name only once the load is done: until then it is a temporary one."""
+    """The rejects file: temporary until the load is done, and only then under its name."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -161,4 +161,4 @@ class RejectsFile:
         self._unfinished.unlink(missing_ok=True)
 
     def _failed(self, error: OSError) -> StorageError:
-        return StorageError(f"--rejects: {self._path} cannot be written: {error.strerror or error}")
+        return StorageError(f"{self._path} cannot be written: {error.strerror or error}", field="rejects")

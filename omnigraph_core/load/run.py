@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from omnigraph_core.change.changeset import Change, ChangeSet
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.parts import Part
-from omnigraph_core.change.plan import Intent, Staging, plan_changes
-from omnigraph_core.change.validate import check_against, find_violations
-from omnigraph_core.change.violations import Violations
-from omnigraph_core.errors import OmnigraphError
-from omnigraph_core.history.log import GraphCommit
+from omnigraph_core import faults
+from omnigraph_core.change.plan import Staging, plan_changes
+from omnigraph_core.errors import ConflictError, OmnigraphError
+from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.indexes.ensure import ensure_indexes
-from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.load.budget import MemoryBudget
-from omnigraph_core.load.inputs import Input, read_inputs
-from omnigraph_core.load.intake import Identified, Intake
-from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.rejects import Rejects, RejectsFile, record_lines
-from omnigraph_core.load.staging import Stager
+from omnigraph_core.load.identified import Identified
+from omnigraph_core.load.intake import Intake
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.load.overtaken import concern, read_moved
+from omnigraph_core.load.record import LoadRecord
+from omnigraph_core.load.rejects import Rejects, record_lines
+from omnigraph_core.load.request import LoadRequest
+from omnigraph_core.load.roles import Checked, Reading, RowStaging, Source
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.changeset import Change, ChangeSet
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.parts import Part
+from omnigraph_core.rules.validate import check_against, find_violations, raise_found
+from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import Schema
-from omnigraph_core.tables.staged import StagedWrite
-from omnigraph_core.write.branches import branch_for_write
+from omnigraph_core.tables.staged import StagedWrite, discard_files
+from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published
-from omnigraph_core.write.plan import WritePlan, WriterKind
+from omnigraph_core.write.plan import TableWrite, WritePlan
 from omnigraph_core.write.writable import WritableTable
 
 
@@ -57,62 +61,69 @@ class Loaded:
         return not self.total and not (self.mode is LoadMode.OVERWRITE and self.counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejecting:
-    """Bad records go to a file, and the good ones are loaded; up to `limit` of them."""
+class InputsOutdated(ConflictError):
+    """The inputs were read by a schema that the branch no longer has."""
 
-    file: RejectsFile
-    limit: int | None = None
+    retryable = True
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"the schema of branch '{branch}' changed while the inputs were read", hint="load them again"
+        )
 
 
 class Load:
-    """One load: its inputs once read, then planned as often as it takes."""
+    """One load: its rows read once, then planned as often as it takes."""
 
     def __init__(
-        self,
-        door: Door,
-        schema: Schema,
-        mode: LoadMode,
-        intent: Intent,
-        memory_limit_bytes: int,
-        progress: Progress = silent,
-        rejecting: Rejecting | None = None,
-        tables_at_once: int = 1,
+        self, door: Door, schema: Schema, schema_hash: str, request: LoadRequest, progress: Progress = silent
     ) -> None:
         self._door = door
         self._schema = schema
-        self._mode = mode
-        self._intent = replace(intent, strict=mode is LoadMode.OVERWRITE)
+        self._schema_hash = schema_hash
+        self._request = request
+        self._intent = replace(request.intent, strict=request.mode is LoadMode.OVERWRITE)
         self._progress = progress
-        self._budget = MemoryBudget(memory_limit_bytes)
-        self._tables_at_once = self._budget.tables_at_once(tables_at_once)
+        self._budget = MemoryBudget(request.memory_limit_bytes)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
-        self._rejecting = rejecting
+        self._checked: Checked | None = None
+        self._rejecting = request.rejecting
         # Rejected for what they say by themselves; and those together with what the graph says.
-        self._bad = Rejects(rejecting.limit if rejecting else None)
+        self._bad = Rejects(self._rejecting.limit if self._rejecting else None)
         self._rejects = self._bad
         self._bad_rows: dict[str, frozenset[int]] = {}
 
-    def read(self, given: Sequence[Input]) -> None:
-        """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
-        violations = self._collector()
-        self._take(read_inputs(given, self._schema, violations, self._progress), violations)
-        self._examine(violations)
-        inputs = [{"name": each.name, "sha256": each.sha256, "bytes": each.bytes_read} for each in given]
-        self._intent = replace(self._intent, inputs=inputs)
+    def run(self, source: Source) -> Loaded:
+        """Read, check and publish; or only check, in a dry run."""
+        request = self._request
+        record = LoadRecord(self._door, request.branch, request.intent.actor)
+        with closing(source), closing(self), record:
+            reading = Reading(
+                self._door, self._schema, request, self._budget, record, self._collector(), self._progress
+            )
+            if not source.writes_tables:
+                self._read(source, reading)
+                return self._finish(source, reading)
+            made = request.start is not None and record.make_branch(request.start)
+            self._read(source, reading)
+            return self._publish(source, reading, made=made)
 
-    def _take(self, pieces: Iterable[TypedRows], violations: Violations) -> None:
-        for piece in pieces:
-            intake = self._intakes.get(piece.entity.table_key)
-            if intake is None:
-                rejecting = self._rejecting is not None
-                intake = Intake(piece.entity, self._mode, self._budget, rejecting=rejecting)
-                self._intakes[piece.entity.table_key] = intake
-            intake.add(piece, violations)
+    def _read(self, source: Source, reading: Reading) -> None:
+        """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
+        read = source.read(reading)
+        mode, budget = self._request.mode, self._budget
+        self._intakes = {key: Intake(rows, mode, budget) for key, rows in read.rows.items()}
+        self._checked = read.checked
+        self._examine(reading.violations)
+        self._intent = replace(self._intent, inputs=read.inputs())
 
     def _examine(self, violations: Violations) -> None:
         """Ask the records what they break among themselves, after `violations` of each by itself."""
+        if self._checked is not None:
+            violations.raise_if_any()
+            self._checked.among.raise_if_any()
+            return
         violations = self._settled(violations, self._bad)
         self._step("check")
         for _, intake in sorted(self._intakes.items()):
@@ -120,13 +131,14 @@ class Load:
         self._settled(violations, self._bad)
         self._bad_rows = {key: intake.rejected for key, intake in self._intakes.items()}
 
-    def check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
+    def _check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
         """Check the records against one state of the graph; raises if they do not fit it.
 
         Records that are to be rejected are, until what is left fits: a rejected node takes
         its edges along.
         """
         self._step("check")
+        faults.hit("load.check")
         committed = Committed(self._door.tables, base)
         self._rejects = self._bad.copy()
         for key, intake in self._intakes.items():
@@ -147,7 +159,11 @@ class Load:
             self._settled(violations, self._rejects)
 
     def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
-        if self._rejecting is None:
+        if self._checked is not None and self._checked.is_current(committed.base):
+            for key in self._checked.reads:
+                committed.table(key)
+            raise_found(self._checked.violations, self._checked.conflicts, self._checked.key_conflict)
+        elif self._rejecting is None:
             check_against(changes, committed, violations)
         else:
             find_violations(changes, committed, violations, violations)
@@ -172,52 +188,94 @@ class Load:
                 self._intakes[key].reject([position])
         return self._collector()
 
-    def publish(self, branch: str) -> Loaded:
+    def _finish(self, source: Source, reading: Reading) -> Loaded:
+        """Publish what was read, or only check it; `start` is where a missing branch begins.
+
+        Reading may have taken long: a branch that was made in the meantime is no longer missing.
+        """
+        branch, start, dry_run = self._request.branch, self._request.start, self._request.dry_run
+        if branch in self._door.manifest.branches():
+            start = None
+        if start is None and not dry_run:
+            return self._publish(source, reading, made=False)
+        manifest = self._door.manifest
+        self._check(manifest.snapshot(branch) if start is None else snapshot_at(manifest, start))
+        if dry_run or start is None or self._outcome().is_empty:
+            return self._outcome()
+        return self._publish(source, reading, made=reading.record.make_branch(start))
+
+    def _publish(self, source: Source, reading: Reading, *, made: bool) -> Loaded:
         """Check, stage and publish; nothing when no record was read.
 
-        When somebody else writes meanwhile, the records are checked again, and what was
+        When another writer commits in the meantime, the records are checked again, and what was
         written of them is used again where it still says the same.
         """
         if not self._intakes:
             self._write_rejects()
             self._keep_rejects()
-            return self.outcome()
-        stager = Stager(self._door.storage, branch, self._intent.actor, self._progress)
-        rows = sum(intake.rows for intake in self._intakes.values())
-        with stager.recorded(lambda: self._door.base(branch), rows):
-            published = self._door.write(branch, partial(self._plan, stager))
+            reading.record.close(keeps_branch=False)
+            return self._outcome()
+        branch, staging = self._request.branch, source.staging(reading)
+        staging.begin(lambda: self._door.attempt(branch).snapshot)
+        plan = partial(self._plan, staging)
+        published = self._door.write(branch, plan, plans_long=staging.is_long)
+        is_there = published.commit_id is not None
+        reading.record.close(keeps_branch=is_there)
         self._keep_rejects()
         warnings = published.warnings + self._index(branch, published)
-        return self.outcome(published.commit_id, warnings)
+        return replace(self._outcome(published.commit_id, warnings), branch_created=made and is_there)
 
-    def _plan(self, stager: Stager, base: Snapshot) -> WritePlan | None:
-        changes, committed = self.check(base)
+    def _plan(self, staging: RowStaging, attempt: Attempt) -> WritePlan | None:
+        if attempt.schema_hash != self._schema_hash:
+            raise InputsOutdated(attempt.branch)
+        staging.begin_attempt()
+        changes, committed = self._check(attempt.snapshot)
         self._write_rejects()
         if changes.is_empty:
             return None
         self._step("write")
 
         def stage(writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
-            intake, identified = self._intakes[change.key], self._identified[change.key]
-            return stager.stage(writable, intake, identified, changes.parts, operation_id)
+            return staging.stage(writable, self._identified[change.key], changes.parts, operation_id)
 
-        staging = Staging(stage, self._tables_at_once, stager.stop)
-        plan = plan_changes(self._door, changes, committed, self._intent, staging)
+        at_once = self._budget.tables_at_once(self._request.tables_at_once)
+        how = Staging(stage, at_once, staging.stop)
+        plan = plan_changes(self._door, attempt, changes, committed, self._intent, how)
         self._step("publish")
-        return replace(plan, spared=stager.files, on_recorded=stager.hand_over)
+        rebase = partial(self._rebased, staging, changes) if staging.is_long else None
+        return replace(
+            plan, spared=staging.files, guard=staging.guard, on_recorded=staging.hand_over, rebase=rebase
+        )
 
-    def finish(self, branch: str, start: GraphCommit | None, *, dry_run: bool) -> Loaded:
-        """Publish what was read, or only check it; `start` is where a branch to be made begins."""
-        if start is None and not dry_run:
-            return self.publish(branch)
-        self.check(self._door.manifest.snapshot(branch) if start is None else self._snapshot_at(start))
-        if dry_run or start is None or self.outcome().is_empty:
-            return self.outcome()
-        with branch_for_write(self._door, branch, start, WriterKind.LOAD.value, self._intent.actor):
-            return replace(self.publish(branch), branch_created=True)
+    def _rebased(
+        self, staging: RowStaging, changes: ChangeSet, plan: WritePlan, current: Snapshot
+    ) -> WritePlan | None:
+        """The plan on the present state, if nothing that came meanwhile concerns it; see `load.overtaken`.
 
-    def _snapshot_at(self, commit: GraphCommit) -> Snapshot:
-        return self._door.manifest.snapshot_at_version(commit.manifest_version, commit.branch)
+        What was rejected because of the graph might not be rejected today: that takes another check.
+        """
+        moved = read_moved(self._door.tables, self._schema, plan, current)
+        if moved is None or len(self._rejects) > len(self._bad) or concern(moved, changes):
+            return None
+        written: dict[str, TableWrite] = {}
+        try:
+            for key in [table.ref.key for table in plan.tables if table.ref.key in moved]:
+                entry = current.entry(key)
+                opened = self._door.tables.open(entry.ref, entry.table_version)
+                writable = WritableTable(opened, entry.table_version, entry.row_count)
+                staged = staging.restage(writable, self._identified[key], moved[key], plan.operation_id)
+                written[key] = writable.planned(self._door.storage, staged)
+        except BaseException:
+            staged_anew = [each for write in written.values() for each in write.staged]
+            discard_files(self._door.storage, staged_anew, staging.files)
+            raise
+        faults.hit("load.rebased")
+        return replace(
+            plan,
+            attempt=plan.attempt.at(current),
+            tables=[written.get(table.ref.key, table) for table in plan.tables],
+            reads={key: current.entry(key).table_version for key in plan.reads},
+        )
 
     def _index(self, branch: str, published: Published) -> tuple[str, ...]:
         """The load is durable; indexes that cannot be built now are built by a later load or optimize."""
@@ -225,19 +283,18 @@ class Load:
             return ()
         self._step("index")
         try:
-            loaded = [intake.entity for intake in self._intakes.values()]
             actor, memory = self._intent.actor, self._budget.index_bytes
-            ensure_indexes(self._door, branch, loaded, actor, memory_bytes=memory)
+            ensure_indexes(self._door, branch, list(self._intakes), actor, memory_bytes=memory)
         except OmnigraphError as error:
-            return (f"the load is done, but its indexes are not: {error}",)
+            return (f"the load succeeded, but its indexes could not be built: {error}",)
         return ()
 
-    def outcome(self, commit_id: str | None = None, warnings: tuple[str, ...] = ()) -> Loaded:
+    def _outcome(self, commit_id: str | None = None, warnings: tuple[str, ...] = ()) -> Loaded:
         """What was loaded, or would be, as of the last check."""
         found = sorted(self._identified.items())
         counts = {key: identified.change.count for key, identified in found}
         unmatchable = sum(identified.unmatchable for _, identified in found)
-        return Loaded(self._mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
+        return Loaded(self._request.mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
 
     def _write_rejects(self) -> None:
         """Before anything moves: a file of rejects that cannot be written fails the load."""
@@ -252,7 +309,7 @@ class Load:
             self._rejecting.file.keep()
 
     def close(self) -> None:
-        """Give back memory and disk."""
+        """Give back memory and disk; the rows themselves belong to the source."""
         if self._rejecting is not None:
             self._rejecting.file.forget()
         for intake in self._intakes.values():

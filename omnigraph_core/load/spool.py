@@ -1,15 +1,13 @@
-"""Rows that wait until everything is read and checked: in memory while they are few, else on disk."""
+"""Rows waiting until everything is read and checked: in memory while they are few, else on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.spill import SpilledRows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Spool:
@@ -33,8 +31,6 @@ class Spool:
 
     def batches(self, batch_rows: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
         """All rows (or columns of them), `batch_rows` at a time, fewer at the end; may be asked for again."""
-        import pyarrow as pa
-
         held: list[pa.Table] = []
         count = 0
         for piece in self._pieces(columns):
@@ -56,7 +52,7 @@ class Spool:
         return (rows if columns is None else rows.select(columns) for rows in self._waiting)
 
     def _spill(self, schema: pa.Schema) -> SpilledRows:
-        """What was waiting in memory goes first."""
+        """Write out what was waiting in memory first."""
         spilled = SpilledRows(schema)
         self._budget.is_short = True
         for rows in self._waiting:
@@ -66,7 +62,7 @@ class Spool:
         return spilled
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._waiting = []
         if self._spilled is not None:
             self._spilled.close()

@@ -1,40 +1,39 @@
 """Writing the rows of a load into fragments, and keeping them when it has to be planned again.
 
 The fragments of a big load take long to write, so they are on record while they wait:
-should the process die, whoever writes next deletes them by path.
+should the process die, the next writer deletes them by path.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph_core import faults
-from omnigraph_core.change.changeset import Change, Verb
-from omnigraph_core.change.dealt import DealtTable
-from omnigraph_core.change.parts import Part
 from omnigraph_core.errors import InternalError
-from omnigraph_core.ids import new_ulid
-from omnigraph_core.load.intake import Identified, Intake
+from omnigraph_core.load.held_rows import SpooledRows
+from omnigraph_core.load.identified import Identified
+from omnigraph_core.load.intake import content
+from omnigraph_core.load.record import LoadRecord
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.changeset import Change
+from omnigraph_core.rules.parts import Part
+from omnigraph_core.rules.rows_by_part import TableByPart
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.keys import find_keys
+from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.moved import Moved
 from omnigraph_core.tables.replace import replacing_first
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.tables.staged import StagedFile, StagedWrite
-from omnigraph_core.write.plan import WriterKind
-from omnigraph_core.write.staging import StagingRecord, amend, staging
 from omnigraph_core.write.writable import WritableTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,74 +49,78 @@ class _Written:
 class Stager:
     """The fragments of one load, table by table."""
 
-    def __init__(self, storage: Storage, branch: str, actor: str | None, progress: Progress) -> None:
+    def __init__(
+        self, storage: Storage, record: LoadRecord, rows: Mapping[str, SpooledRows], progress: Progress
+    ) -> None:
         self._storage = storage
         self._progress = progress
-        self._record = StagingRecord(new_ulid(), WriterKind.LOAD.value, branch, actor, (), ())
-        self._is_recorded = False
+        self._record, self._spooled = record, rows
         self._written: dict[str, _Written] = {}
         self._rows = 0
         self._lock = threading.Lock()
         self._is_stopped = False
 
-    @contextmanager
-    def recorded(self, read_base: Callable[[], Snapshot], rows: int) -> Iterator[None]:
-        """Keep a staging record while the block runs; a load of a moment needs none.
+    @property
+    def is_long(self) -> bool:
+        return sum(rows.count for rows in self._spooled.values()) >= ROWS_PER_FRAGMENT
 
-        Whatever was written and not taken over by a publish is deleted at the end.
-        """
-        self._is_recorded = rows >= ROWS_PER_FRAGMENT
-        if self._is_recorded:
-            tables = sorted(read_base().tables.items())
-            pinned = tuple((key, entry.table_version) for key, entry in tables)
-            self._record = replace(self._record, pinned=pinned)
-        failure: BaseException | None = None
-        with staging(self._storage, self._record) if self._is_recorded else nullcontext():
-            try:
-                yield
-            except BaseException as error:
-                # With nothing left to tell, the record may go as well.
-                failure = error
-            self.discard()
-        if failure is not None:
-            raise failure
+    def begin(self, read_base: Callable[[], Snapshot]) -> None:
+        """A load of a moment needs no record of its files."""
+        self._record.put_away_by(self.discard)
+        if self.is_long:
+            self._record.pin(read_base())
+
+    def begin_attempt(self) -> None:
+        """The rows wait in this process, and can be written again."""
+
+    def guard(self) -> None:
+        if self.is_long:
+            self._record.check()
 
     @property
     def files(self) -> frozenset[str]:
-        """Everything written so far, which another attempt can use again."""
         return frozenset(file.path for each in self._written.values() for file in each.sink.files)
 
     def stage(
         self,
         writable: WritableTable,
-        intake: Intake,
         identified: Identified,
         parts: tuple[Part, ...],
         operation_id: str,
     ) -> StagedWrite:
-        """The rows of one table as a write on this version of it; written only if they are not yet."""
         table, change = writable.table, identified.change
-        existing = None
-        if change.verb is Verb.UPSERT:
-            existing = _replaced(table, change, parts)
+        is_upsert = not change.replaces and not change.only_adds
+        existing = _replaced(table, change, parts) if is_upsert else None
         done = self._written.get(change.key)
-        if done is None or not _still_holds(done, identified, existing):
+        if done is None or not self._is_there(done) or not _still_holds(done, identified, existing):
             if done is not None:
                 done.sink.discard()
-            done = self._write(writable, intake, identified, existing)
-        if change.verb is Verb.REPLACE:
+            done = self._write(writable, identified, existing)
+        elif existing is not None:
+            done = self._written[change.key] = replace(done, existing=existing)
+        if change.replaces:
             return done.sink.stage_overwrite(table, operation_id)
         if existing is None:
             return done.sink.stage_append(table.version, operation_id)
         return done.sink.stage_upsert(table, existing.column("_rowaddr"), operation_id)
 
-    def _write(
-        self, writable: WritableTable, intake: Intake, identified: Identified, existing: pa.Table | None
-    ) -> _Written:
+    def _is_there(self, done: _Written) -> bool:
+        """What was staged on a fork goes when another writer has to clear the fork."""
+        return all(self._storage.control.size(file.path) == file.size for file in done.sink.files)
+
+    def restage(
+        self, writable: WritableTable, identified: Identified, moved: Moved, operation_id: str
+    ) -> StagedWrite:
+        done = self._written[identified.change.key]
+        if done.existing is None:
+            return done.sink.stage_append(writable.table.version, operation_id)
+        return done.sink.stage_upsert(writable.table, _moved_along(done.existing, moved), operation_id)
+
+    def _write(self, writable: WritableTable, identified: Identified, existing: pa.Table | None) -> _Written:
         sink = RowSink(self._storage, writable.table, self._on_written)
         done = _Written(identified, sink, existing)
         self._written[identified.change.key] = done
-        for rows in intake.content(identified):
+        for rows in content(self._spooled[identified.change.key], identified):
             if self._is_stopped:
                 raise InternalError("another table of this load could not be written")
             _write_rows(sink, rows, existing)
@@ -128,23 +131,19 @@ class Stager:
         return done
 
     def stop(self) -> None:
-        """Write no more: tables that are being written are given up at the next fragment."""
+        """Tables that are being written are given up at the next fragment."""
         self._is_stopped = True
 
     def _on_written(self, files: Sequence[StagedFile]) -> None:
-        if not self._is_recorded:
-            return
-        with self._lock:
-            paths = (*self._record.paths, *(file.path for file in files))
-            self._record = replace(self._record, paths=paths)
-            amend(self._storage, self._record)
+        if self.is_long:
+            with self._lock:
+                self._record.add_paths(file.path for file in files)
 
     def hand_over(self) -> None:
-        """The sidecar names these writes from now on; whoever recovers it decides about the files."""
+        if self.is_long:
+            self._record.drop_paths(self.files)
         self._written = {}
-        if self._is_recorded:
-            self._record = replace(self._record, paths=())
-            amend(self._storage, self._record)
+        faults.hit("load.handed_over")
 
     def discard(self) -> None:
         for done in self._written.values():
@@ -154,21 +153,30 @@ class Stager:
 
 def _replaced(table: Table, change: Change, parts: tuple[Part, ...]) -> pa.Table:
     """Id, row id and address of the rows that give way to rows of an upsert."""
-    import pyarrow as pa
-
     if len(parts) == 1 or not table.count_rows():
         return find_keys(table, pa.chunked_array([change.part(("id",), parts[0]).ids]))
-    dealt = DealtTable(table, change.entity, ("id",), len(parts))
+    dealt = TableByPart(table, change.entity, ("id",), len(parts))
     found = [dealt.having(part.number, change.part(("id",), part).ids) for part in parts]
     return pa.concat_tables(found).select(["id", "_rowid", "_rowaddr"])
+
+
+def _moved_along(existing: pa.Table, moved: Moved) -> pa.ChunkedArray:
+    """Where the rows that give way are now; they are all there, under their row ids."""
+    addresses = existing.column("_rowaddr")
+    left = pa.array(sorted(moved.left), pa.uint64())
+    stayed = pc.invert(pc.is_in(pc.shift_right(addresses, pa.scalar(32, pa.uint64())), value_set=left))
+    places = pc.index_in(existing.column("_rowid"), value_set=moved.places.column("_rowid").combine_chunks())
+    found = moved.places.column("_rowaddr").take(places)
+    now = pc.if_else(stayed, addresses, found)
+    if now.null_count:
+        raise InternalError("a row that a load replaces is gone, and no check has noticed")
+    return now
 
 
 def _write_rows(sink: RowSink, rows: pa.Table, existing: pa.Table | None) -> None:
     if existing is None:
         sink.write(rows)
         return
-    import pyarrow.compute as pc
-
     mine = existing.filter(pc.is_in(existing.column("id"), value_set=rows.column("id").combine_chunks()))
     sink.write(*replacing_first(rows, mine))
 

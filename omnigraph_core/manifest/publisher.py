@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from omnigraph_core import faults
 from omnigraph_core.errors import ConflictError, InternalError, OmnigraphError, StorageError
 from omnigraph_core.manifest import rows as manifest_rows
-from omnigraph_core.manifest.reader import BranchReplaced, Manifest
+from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.limits import PUBLISH_RETRIES
+from omnigraph_core.manifest.reader import BranchReplaced, Manifest, manifest_ref
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import migrate
@@ -25,21 +27,23 @@ from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown, HeadMoved
 from omnigraph_core.tables.fence import merge_fenced
 from omnigraph_core.tables.staged import discard_files
-from omnigraph_core.tables.torn import set_aside_torn
+from omnigraph_core.tables.torn import set_aside_torn, versions_on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Lance itself retries nothing (it would rebase over a conflict); we ask again this often.
-RETRY_BUDGET = 5
-
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A table that comes into being; its first version is a separate update."""
+    """A table that comes into being; its first version is a separate update.
+
+    A key that was registered before begins anew: what was published under it is of another
+    table, and so are its tombstones. `replaces` is the version that is live until now, 0 if none is.
+    """
 
     table_key: str
     table_path: str
+    replaces: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Tombstone:
 class Publish:
     """Everything one publish says, and everything it assumes."""
 
-    branch: str
+    on: Branch
     head: GraphHead
     registrations: Sequence[Registration] = ()
     updates: Sequence[Update] = ()
@@ -77,7 +81,10 @@ class Publish:
     expected_token: int | None = None
     """The lock token of that head row. Recovery on object storage rewrites it to keep a paused
     writer out, without making a commit of it."""
-    branch_identity: str | None = None
+
+    @property
+    def branch(self) -> str:
+        return self.on.name
 
 
 class ExpectedVersionMismatch(ConflictError):
@@ -89,7 +96,7 @@ class ExpectedVersionMismatch(ConflictError):
         super().__init__(
             f"stale view of '{table_key}': expected manifest table version {expected} "
             f"but current is {actual}",
-            hint="somebody else wrote in between; run the command again",
+            hint="another writer committed in between; run the command again",
         )
         self.table_key = table_key
         self.expected = expected
@@ -141,7 +148,7 @@ class Publisher:
         return snapshot
 
     def _publish(self, request: Publish, guard: Guard, barrier: Barrier) -> Snapshot:
-        for _ in range(1 + RETRY_BUDGET):
+        for _ in range(1 + PUBLISH_RETRIES):
             table, state = self._current(request, guard)
             if _is_ours(state, request):
                 return self._found(request, table, state, barrier)
@@ -155,22 +162,38 @@ class Publisher:
             except StorageError as error:
                 return self._settle(request, guard, error, barrier)
             faults.hit("manifest.after_publish")
-            return self._finish(request, table, published, barrier)
+            return self._finish(request, table, published, rows, barrier)
         raise RowLevelCasContention(
-            f"branch '{request.branch}': lost {1 + RETRY_BUDGET} publishes in a row to other writers",
+            f"branch '{request.branch}': lost {1 + PUBLISH_RETRIES} publishes in a row to other writers",
             hint="try again when fewer writers are active",
         )
+
+    def check(self, request: Publish, guard: Guard) -> None:
+        """Raise what `publish` would raise on the present state; asked before anything has moved.
+
+        A write that moves its tables and is refused afterwards would be rolled forward, refused
+        again, and keep everybody from writing.
+        """
+        _, state = self._current(request, guard)
+        _checked_rows(request, state)
 
     def compact(self, branch: str, operation_id: str, guard: Guard, barrier: Barrier | None = None) -> bool:
         """Rewrite the tail of small fragments if there are too many; True if it did.
 
         Losing to another publish is fine: theirs will find the same tail.
         """
-        table = self._manifest.open(branch)
+        looked_at = self._manifest.branch(branch)
+        if not self._manifest.may_be_compacted(looked_at):
+            return False
+        table = self._manifest.newest(looked_at)
         tail = tail_to_rewrite(table.fragment_rows())
         if not tail:
             return False
         staged = stage_control_rewrite(self._tables.storage, table, tail, operation_id)
+        if barrier is not None:
+            # Of two versions that are synced side by side a power cut may keep the later one only,
+            # and commits are read at the version they were published in.
+            barrier.sync()
         try:
             rewritten = commit_exact(self._tables, staged, guard)
         except (CommitLost, HeadMoved):
@@ -183,8 +206,8 @@ class Publisher:
         return True
 
     def _current(self, request: Publish, guard: Guard) -> tuple[Table, ManifestState]:
-        if self._manifest.branch_identity(request.branch) != request.branch_identity:
-            raise BranchReplaced(f"branch '{request.branch}' was deleted and created again meanwhile")
+        if self._manifest.branch(request.branch) != request.on:
+            raise BranchReplaced(f"branch '{request.branch}' was deleted and recreated in the meantime")
         try:
             return self._read_head(request, guard)
         except StorageError:
@@ -193,21 +216,34 @@ class Publisher:
             return self._read_head(request, guard)
 
     def _read_head(self, request: Publish, guard: Guard) -> tuple[Table, ManifestState]:
-        table = self._manifest.open(request.branch)
+        table = self._manifest.newest(request.on)
         table = migrate(self._tables, table, request.head.operation_id, guard)
-        return table, self._manifest.state_of(table, request.branch, request.branch_identity)
+        return table, self._manifest.state_of(table, request.on)
 
     def set_aside_torn(self, branch: str, guard: Guard) -> bool:
         """Was HEAD torn by a power cut? Then the version before it is HEAD again."""
         whole = self._manifest.open_before_torn(branch)
         return bool(set_aside_torn(self._tables, whole.ref, whole.version, guard))
 
-    def _finish(self, request: Publish, base: Table, published: Table, barrier: Barrier) -> Snapshot:
+    def set_aside_torn_above(self, branch: str, base: int, most: int, guard: Guard) -> None:
+        """Set aside what a power cut left of a write that followed version `base`.
+
+        It added `most` versions at the most. Where there are more, others have written since,
+        and what cannot be read of theirs is damage.
+        """
+        ref = manifest_ref(branch)
+        newest = versions_on_disk(self._tables, ref)[:1]
+        if newest and newest[0] <= base + most:
+            set_aside_torn(self._tables, ref, base, guard)
+
+    def _finish(
+        self, request: Publish, base: Table, published: Table, rows: pa.Table, barrier: Barrier
+    ) -> Snapshot:
         barrier.add_version(published, base)
-        state = self._manifest.state_of(published, request.branch, request.branch_identity)
+        state = self._manifest.advance(base, published, request.on, rows)
         if not _is_ours(state, request):
             raise InternalError("a publish succeeded, but the head row is not ours")
-        return state.snapshot(request.branch, request.branch_identity)
+        return state.snapshot(request.on)
 
     def _settle(self, request: Publish, guard: Guard, error: StorageError, barrier: Barrier) -> Snapshot:
         """After a failure that is not a lost race: did it land all the same?"""
@@ -224,7 +260,7 @@ class Publisher:
     def _found(self, request: Publish, table: Table, state: ManifestState, barrier: Barrier) -> Snapshot:
         """Our publish landed without our noticing; synced anew, as nobody may have come that far."""
         barrier.add_version(table, None)
-        return state.snapshot(request.branch, request.branch_identity)
+        return state.snapshot(request.on)
 
 
 def _is_ours(state: ManifestState, request: Publish) -> bool:
@@ -237,28 +273,35 @@ def _checked_rows(request: Publish, state: ManifestState) -> pa.Table:
     _check_expectations(request, state)
     _refuse_repeated(request)
     registered = dict(state.locations)
+    anew = {each.table_key: state.generation(each.table_key) + 1 for each in request.registrations}
     rows = [manifest_rows.head_row(request.head)]
     for registration in request.registrations:
-        known = registered.setdefault(registration.table_key, registration.table_path)
-        if known != registration.table_path:
-            raise InternalError(f"table '{registration.table_key}' is registered at {known}")
-        rows.append(manifest_rows.table_row(registration.table_key, registration.table_path))
+        key, path = registration.table_key, registration.table_path
+        registered[key] = path
+        rows.append(manifest_rows.table_row(key, path, anew[key], _earlier(key, state)))
     for update in request.updates:
-        _check_update(update, registered, state)
-        metadata = replace(update.metadata, commit_id=request.head.commit_id)
-        rows.append(
-            manifest_rows.version_row(
-                update.table_key, update.version, update.branch, update.row_count, metadata
-            )
-        )
+        key = update.table_key
+        _check_update(update, registered, state, anew)
+        generation = anew.get(key, state.generation(key))
+        metadata = replace(update.metadata, commit_id=request.head.commit_id, generation=generation)
+        rows.append(manifest_rows.version_row(key, update.version, update.branch, update.row_count, metadata))
     for tombstone in request.tombstones:
-        _check_tombstone(tombstone, registered, state)
-        rows.append(manifest_rows.tombstone_row(tombstone.table_key, tombstone.version))
+        _check_tombstone(tombstone, registered, state, anew)
+        generation = state.generation(tombstone.table_key)
+        rows.append(manifest_rows.tombstone_row(tombstone.table_key, tombstone.version, generation))
     return manifest_rows.rows_table(rows)
 
 
+def _earlier(table_key: str, state: ManifestState) -> list[str]:
+    """Where tables of this key have been so far: old commits read them there."""
+    known = state.repeated[table_key].earlier if table_key in state.repeated else ()
+    now = state.locations.get(table_key)
+    return [*known, *([now] if now is not None and now not in known else [])]
+
+
 def _check_expectations(request: Publish, state: ManifestState) -> None:
-    for table_key, expected in request.expected_versions.items():
+    replaced = {each.table_key: each.replaces for each in request.registrations}
+    for table_key, expected in {**request.expected_versions, **replaced}.items():
         actual = state.current_version(table_key)
         if actual != expected:
             raise ExpectedVersionMismatch(table_key, expected, actual)
@@ -278,10 +321,14 @@ def _refuse_repeated(request: Publish) -> None:
             raise InternalError(f"a publish names a table twice: {', '.join(sorted(keys))}")
 
 
-def _check_update(update: Update, registered: Mapping[str, str], state: ManifestState) -> None:
+def _check_update(
+    update: Update, registered: Mapping[str, str], state: ManifestState, anew: Mapping[str, int]
+) -> None:
     """A version row is new, except that a fork may take over the very same content."""
     if update.table_key not in registered:
         raise InternalError(f"new version of table '{update.table_key}', which was never registered")
+    if update.table_key in anew:
+        return
     if update.version <= state.tombstones.get(update.table_key, 0):
         raise InternalError(
             f"table '{update.table_key}': version {update.version} would stay hidden behind a tombstone"
@@ -298,10 +345,14 @@ def _check_update(update: Update, registered: Mapping[str, str], state: Manifest
     )
 
 
-def _check_tombstone(tombstone: Tombstone, registered: Mapping[str, str], state: ManifestState) -> None:
+def _check_tombstone(
+    tombstone: Tombstone, registered: Mapping[str, str], state: ManifestState, anew: Mapping[str, int]
+) -> None:
     """A tombstone is new and hides what is published; a lower one would look like a drop and be none."""
     if tombstone.table_key not in registered:
         raise InternalError(f"tombstone of table '{tombstone.table_key}', which was never registered")
+    if tombstone.table_key in anew:
+        raise InternalError(f"table '{tombstone.table_key}' would come and go in one publish")
     if tombstone.version <= state.tombstones.get(tombstone.table_key, 0):
         raise InternalError(f"table '{tombstone.table_key}' already has a newer tombstone")
     known = state.versions.get(tombstone.table_key)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
 
 from omnigraph_core import layout
-from omnigraph_core.errors import ConflictError, NotFoundError, StorageError
-from omnigraph_core.manifest.rows import VersionMetadata, version_object_id
+from omnigraph_core.errors import ConflictError, NotFoundError, OmnigraphError, StorageError
+from omnigraph_core.manifest.branch import MAIN, Branch, lineage_of
+from omnigraph_core.manifest.rows import COLUMNS, VersionMetadata, version_object_id
 from omnigraph_core.manifest.snapshot import EMPTY_STATE, STATE_COLUMNS, ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import refuse_future_stamp
-from omnigraph_core.tables.branches import Fork, list_forks, read_fork
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.fork_refs import Fork, ForkRef, RefState, find_ref, list_refs
 from omnigraph_core.tables.keys import quote_text
+from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.refs import TableRef, control_table
-from omnigraph_core.tables.torn import open_newest_whole
+from omnigraph_core.tables.torn import broken_file, open_newest_whole, versions_on_disk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class BranchNotFound(NotFoundError):
@@ -32,35 +40,119 @@ class BranchReplaced(ConflictError):
     """The branch was deleted and another one of the same name created."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedCommit:
+    """A commit that something else than `__manifest` knows to have been published."""
+
+    commit_id: str
+    manifest_version: int
+
+
+class ManifestDamaged(StorageError):
+    """A version of `__manifest` that was acknowledged is missing or torn."""
+
+    def __init__(self, branch: str, path: str, recorded: RecordedCommit | None) -> None:
+        known = (
+            f"commit {recorded.commit_id} at manifest version {recorded.manifest_version} is recorded"
+            if recorded
+            else "its history cannot be read either"
+        )
+        super().__init__(
+            f"the manifest of branch '{branch}' is damaged: {path} is missing or short, but {known}",
+            hint=f"restore {path} from a backup; nothing is written before that",
+        )
+        self.branch, self.path, self.recorded = branch, path, recorded
+
+    def details(self) -> Mapping[str, object]:
+        commit_id = self.recorded.commit_id if self.recorded else None
+        return {"branch": self.branch, "path": self.path, "commit_id": commit_id}
+
+
+class Testimony(Protocol):
+    """What history and the writes under way know of published commits."""
+
+    def pending_commits(self) -> frozenset[str]:
+        """Commits that writes which have begun and not ended make, or their recovery."""
+
+    def recorded_above(self, branch: str, version: int, *, thorough: bool = False) -> RecordedCommit | None:
+        """A commit on record above a version that no pending write explains, if there is one.
+
+        Cheap when there is none, unless it is to be `thorough`.
+        """
+
+    def is_silent(self, branch: str) -> bool:
+        """Is history unreadable itself, and no write pending that explains it?"""
+
+
+class NoTestimony:
+    """Of a manifest that has no graph around it: nobody knows of any commit."""
+
+    def pending_commits(self) -> frozenset[str]:
+        return frozenset()
+
+    def recorded_above(self, branch: str, version: int, *, thorough: bool = False) -> RecordedCommit | None:
+        return None
+
+    def is_silent(self, branch: str) -> bool:
+        return False
+
+
 def manifest_ref(branch: str) -> TableRef:
-    """`__manifest` on a graph branch; the graph's main is Lance's main."""
-    return control_table(layout.MANIFEST, None if branch == layout.MAIN_BRANCH else branch)
+    """`__manifest` on a graph branch."""
+    return control_table(layout.MANIFEST, lineage_of(branch))
+
+
+# Every commit on a branch moves its twin on the commit table, too.
+_WITNESS = control_table(layout.COMMITS)
 
 
 class Manifest:
     """The manifest of one graph. Keeps the last state it saw of each branch."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, testimony: Testimony | None = None) -> None:
         self.tables = tables
-        self._states: dict[tuple[str, str | None], ManifestState] = {}
+        self.testimony: Testimony = testimony or NoTestimony()
+        self._states: dict[Branch, ManifestState] = {}
+        self._newest: dict[Branch, Table] = {}
+        """The last HEAD of each branch; asked whether it still is before it is used."""
 
     def branches(self) -> dict[str, Fork]:
-        """All graph branches but main, by name."""
-        return list_forks(self.tables, manifest_ref(layout.MAIN_BRANCH))
+        """All graph branches but main, by name; `RefDamaged` if one of them may be missing."""
+        forks = (found.fork_or_none() for found in self.branch_refs())
+        return {fork.name: fork for fork in forks if fork is not None}
+
+    def branch_refs(self) -> list[ForkRef]:
+        """The ref files of all graph branches but main, in whatever state they are."""
+        return list_refs(self.tables, manifest_ref(layout.MAIN_BRANCH), _WITNESS)
+
+    def branch_ref(self, branch: str) -> ForkRef | None:
+        return find_ref(self.tables, manifest_ref(layout.MAIN_BRANCH), branch, _WITNESS)
+
+    def has_branch(self, branch: str) -> bool:
+        """Is there such a branch? Looks at no other, so that damage to another does not matter."""
+        if branch == layout.MAIN_BRANCH:
+            return True
+        found = self.branch_ref(branch)
+        return found is not None and found.fork_or_none() is not None
+
+    def has_other_branches(self) -> bool:
+        """Is there any branch but main, damaged or not?"""
+        return any(found.state is not RefState.UNFINISHED for found in self.branch_refs())
 
     def branch_names(self) -> list[str]:
         """All branches, main among them, sorted; internal ones hidden."""
         names = [name for name in self.branches() if name != layout.SCHEMA_LOCK_BRANCH]
         return sorted([layout.MAIN_BRANCH, *names])
 
-    def branch_identity(self, branch: str) -> str | None:
-        """What tells this branch from another that used its name before; None for main."""
-        if branch == layout.MAIN_BRANCH:
-            return None
-        fork = read_fork(self.tables, manifest_ref(layout.MAIN_BRANCH), branch)
+    def branch(self, name: str) -> Branch:
+        """The branch that has this name now."""
+        if name == layout.MAIN_BRANCH:
+            return MAIN
+        found = self.branch_ref(name)
+        fork = None if found is None else found.fork_or_none()
         if fork is None:
-            raise BranchNotFound(branch)
-        return fork.identity
+            raise BranchNotFound(name)
+        return Branch(name, fork.identity)
 
     def open(self, branch: str, version: int | None = None) -> Table:
         """The manifest table; refused when a newer OmniGraph wrote it."""
@@ -73,35 +165,85 @@ class Manifest:
         refuse_future_stamp(table)
         return table
 
+    def newest(self, branch: Branch) -> Table:
+        """HEAD, opened only if it is not the one that is known."""
+        known = self._newest.get(branch)
+        with suppress(StorageError):  # Opening it says better what is wrong.
+            if known is not None and self.tables.is_head(known):
+                return known
+        known = self._newest[branch] = self.open(branch.name)
+        return known
+
     def open_for_read(self, branch: str) -> Table:
         """HEAD, or the version before it when a power cut tore HEAD."""
         try:
-            return self.open(branch)
+            return self.newest(MAIN) if branch == layout.MAIN_BRANCH else self.open(branch)
         except StorageError:
             return self.open_before_torn(branch)
 
     def open_before_torn(self, branch: str) -> Table:
-        """The newest whole version, for whoever failed to read HEAD."""
+        """The newest whole version, for a caller that failed to read HEAD.
+
+        Only what was not acknowledged may be passed over: a power cut tears publishes that
+        nobody has been told of. Where history knows better, it is damage.
+        """
         ref = manifest_ref(branch)
         if not self.tables.storage.location.is_local:
             return self.open(branch)
         table = open_newest_whole(self.tables, ref)
         refuse_future_stamp(table)
+        self._refuse_lost(branch, table.version, thorough=True)
+        if self.testimony.is_silent(branch):
+            self._refuse_broken(branch, max(versions_on_disk(self.tables, ref)), None)
         return table
 
+    def _refuse_lost(self, branch: str, version: int, *, thorough: bool = False) -> None:
+        """Raise if a commit above `version` is on record whose manifest version is not whole.
+
+        One that is whole by now was published after we looked.
+        """
+        recorded = self.testimony.recorded_above(branch, version, thorough=thorough)
+        if recorded is not None:
+            self._refuse_broken(branch, recorded.manifest_version, recorded)
+
+    def _refuse_broken(self, branch: str, version: int, recorded: RecordedCommit | None) -> None:
+        path = broken_file(self.tables, manifest_ref(branch), version)
+        if path is not None:
+            raise ManifestDamaged(branch, path, recorded)
+
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
-        """The branch as it is now."""
-        identity = self.branch_identity(branch)
+        """The branch as it is now.
+
+        Its files go when it is deleted, and a new branch may have files of the same names. So
+        what was read counts only if the branch is the same afterwards; else it is read again.
+        """
+        looked_at = self.branch(branch)
         try:
-            state = self.state_of(self.open(branch), branch, identity)
+            found = self._newest_state(looked_at).snapshot(looked_at)
+        except OmnigraphError:
+            if self.branch(branch) == looked_at:
+                raise
+            return self.snapshot(branch)
+        return found if self.branch(branch) == looked_at else self.snapshot(branch)
+
+    def _newest_state(self, branch: Branch) -> ManifestState:
+        try:
+            return self.state_of(self.newest(branch), branch)
         except StorageError:
-            state = self.state_of(self.open_before_torn(branch), branch, identity)
-        return state.snapshot(branch, identity)
+            return self.state_of(self.open_before_torn(branch.name), branch)
+
+    def paths(self, branch: str) -> dict[str, str]:
+        """Every place where the branch ever had a table, with a key of it; dropped and renamed ones, too."""
+        return self.paths_of(self.branch(branch))
+
+    def paths_of(self, branch: Branch) -> dict[str, str]:
+        """The same, also of a branch that is deleted and whose files are still there."""
+        return self._newest_state(branch).paths
 
     def snapshot_at_version(self, version: int, branch: str = layout.MAIN_BRANCH) -> Snapshot:
-        """The branch as it was at a manifest version."""
-        identity = self.branch_identity(branch)
-        return _full_state(self.open(branch, version)).snapshot(branch, identity)
+        """The branch as it was at a manifest version. For a commit, see `history/travel.py`."""
+        looked_at = self.branch(branch)
+        return _full_state(self.open(branch, version)).snapshot(looked_at)
 
     def version_metadata(self, branch: str, table_key: str, version: int) -> VersionMetadata | None:
         """What the row of exactly this table version says, also when newer ones exist."""
@@ -109,32 +251,71 @@ class Manifest:
         rows = self.open(branch).read(["metadata"], f"object_id = {object_id}")
         return VersionMetadata.from_json(rows.column("metadata")[0].as_py()) if rows.num_rows else None
 
-    def state_of(self, table: Table, branch: str, identity: str | None) -> ManifestState:
+    def state_of(self, table: Table, branch: Branch) -> ManifestState:
         """The reduced rows of this manifest version, from the last known state if it is a prefix.
 
         A state stays a prefix while all of its fragments are still there; a compaction
         replaces fragments, and then everything is read again.
         """
-        known = self._states.get((branch, identity), EMPTY_STATE)
+        known = self._states.get(branch, EMPTY_STATE)
         if known.manifest_version == table.version:
             return known
-        fragment_ids = frozenset(table.fragment_rows())
+        if not known.fragment_ids or known.manifest_version > table.version:
+            self._refuse_missing(table, branch.name)
+        fragment_ids = table.fragment_ids()
         if known.manifest_version > table.version or not known.fragment_ids <= fragment_ids:
             known = EMPTY_STATE
+        table.check_columns(COLUMNS)
         fresh = sorted(fragment_ids - known.fragment_ids)
         rows = table.read(STATE_COLUMNS, fragment_ids=fresh)
         state = known.advanced(table.version, fragment_ids, rows)
-        self._states[(branch, identity)] = state
+        self._states[branch] = state
         return state
+
+    def advance(self, base: Table, published: Table, branch: Branch, rows: pa.Table) -> ManifestState:
+        """The state after a publish of these rows on top of `base`; they need not be read back.
+
+        Only if the publish is the very next version: Lance may have put it on top of another.
+        """
+        known = self._states.get(branch, EMPTY_STATE)
+        if known.manifest_version != base.version or published.version != base.version + 1:
+            return self.state_of(published, branch)
+        fragment_ids = published.fragment_ids()
+        state = known.advanced(published.version, fragment_ids, rows.select(STATE_COLUMNS))
+        self._states[branch] = state
+        self._newest[branch] = published
+        return state
+
+    def may_be_compacted(self, branch: Branch) -> bool:
+        """False if the last state that was seen has few fragments."""
+        known = self._states.get(branch)
+        return known is None or len(known.fragment_ids) > FRAGMENTS_MAX
+
+    def _refuse_missing(self, table: Table, branch: str) -> None:
+        """A HEAD whose manifest was deleted leaves nothing to fail on: ask, once a process and branch.
+
+        On object storage nothing but a person deletes an object, and asking takes requests.
+        """
+        if self.tables.storage.location.is_local:
+            self._refuse_lost(branch, table.version)
+
+
+def is_same_branch(manifest: Manifest, base: Snapshot) -> bool:
+    """Is the branch still the one the snapshot is of? `BranchNotFound` if there is none.
+
+    Its files go when it is deleted, so that may be why reading them fails; and a new branch of
+    its name may have files of the same names.
+    """
+    return manifest.branch(base.branch) == base.on
 
 
 def check_branch(manifest: Manifest, base: Snapshot) -> None:
-    """The branch must still be the one the snapshot is of. Its files go when it is deleted, so this
-    is why reading them fails; and a new branch of its name may have files of the same names."""
-    if manifest.branch_identity(base.branch) != base.branch_identity:
-        raise BranchReplaced(f"branch '{base.branch}' was deleted and created again meanwhile")
+    """Raise unless it is."""
+    if not is_same_branch(manifest, base):
+        raise BranchReplaced(f"branch '{base.branch}' was deleted and recreated in the meantime")
 
 
 def _full_state(table: Table) -> ManifestState:
+    table.check_columns(COLUMNS)
     rows = table.read(STATE_COLUMNS)
-    return EMPTY_STATE.advanced(table.version, frozenset(table.fragment_rows()), rows)
+    return EMPTY_STATE.advanced(table.version, table.fragment_ids(), rows)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import StorageError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.manifest.commit import Commit, OfCommit
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
 
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
 
 OBJECT_ID = "object_id"
 
+COLUMNS = (
+    OBJECT_ID,
+    "object_type",
+    "location",
+    "metadata",
+    "base_objects",
+    "table_key",
+    "table_version",
+    "table_branch",
+    "row_count",
+)
+
 TYPE_TABLE = "table"
 TYPE_VERSION = "table_version"
 TYPE_TOMBSTONE = "table_tombstone"
@@ -24,8 +38,12 @@ TYPE_HEAD = "graph_head"
 
 HEAD_OBJECT_ID = "graph_head"
 
-OUTCOME_APPLIED = "applied"
-OUTCOME_ROLLED_BACK = "rolled_back"
+
+class Outcome(StrEnum):
+    """What became of the write that a head row names; the text is on disk."""
+
+    APPLIED = "applied"
+    ROLLED_BACK = "rolled_back"
 
 
 def manifest_schema() -> pa.Schema:
@@ -48,38 +66,49 @@ def manifest_schema() -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphHead:
+class GraphHead(OfCommit):
     """The head commit of a branch, as every publish writes it into the `graph_head` row.
 
     The commit tables are a projection of this record: it is the only place where a
     commit becomes true together with the table versions it made.
     """
 
-    commit_id: str
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None
-    actor_id: str | None
-    created_at: int
-    """Microseconds since the epoch; later than the parent's by construction."""
+    commit: Commit
     operation_id: str
-    operation: str
-    outcome: str
-    schema_hash: str
+    outcome: Outcome
     lock_token: int
-    message: str | None = None
-    details: str | None = None
-    """Compact JSON with counts per type and inputs, copied to the commit row as it is."""
+
+    @property
+    def schema_hash(self) -> str:
+        """Every head row of ours has one; the originals have no head rows."""
+        if self.commit.schema_hash is None:
+            raise StorageError(f"__manifest: the graph_head row of {self.commit_id} names no schema")
+        return self.commit.schema_hash
+
+    def with_commit(self, **changes: Any) -> GraphHead:
+        """The same head row with another commit in it."""
+        return replace(self, commit=replace(self.commit, **changes))
+
+    def to_fields(self) -> dict[str, Any]:
+        """One flat object, as head rows and sidecars have it."""
+        own = {"operation_id": self.operation_id, "outcome": self.outcome, "lock_token": self.lock_token}
+        return _fields(self.commit) | own
+
+    @staticmethod
+    def from_fields(content: Mapping[str, Any]) -> GraphHead:
+        """What `to_fields` made; ValueError, TypeError or KeyError if it is anything else."""
+        commit = Commit(**{key: value for key, value in content.items() if key in Commit.__slots__})
+        return GraphHead(commit, content["operation_id"], Outcome(content["outcome"]), content["lock_token"])
 
     def to_json(self) -> str:
-        return _compact(asdict(self))
+        return _compact(self.to_fields())
 
     @staticmethod
     def from_json(text: str) -> GraphHead:
         try:
-            known = GraphHead.__slots__
-            return GraphHead(**{key: value for key, value in parse_json(text).items() if key in known})
-        except (ValueError, TypeError, AttributeError) as error:
-            raise StorageError(f"__manifest: the graph_head row cannot be read: {error}") from error
+            return GraphHead.from_fields(parse_json(text))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StorageError(f"__manifest: the graph_head row cannot be read: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +120,14 @@ class VersionMetadata:
     e_tag: str | None = None
     naming_scheme: str | None = None
     commit_id: str | None = None
+    generation: int = 1
+    """Of the table key: how often it had been registered when this version was published."""
 
     def to_json(self) -> str:
-        return _compact(asdict(self))
+        content = _fields(self)
+        if self.generation == 1:
+            del content["generation"]
+        return _compact(content)
 
     @staticmethod
     def from_json(text: str | None) -> VersionMetadata:
@@ -115,8 +149,15 @@ def tombstone_object_id(table_key: str, version: int) -> str:
     return f"{table_key}$tombstone${version:020d}"
 
 
-def table_row(table_key: str, location: str) -> Mapping[str, object]:
-    return _row(table_key, TYPE_TABLE, table_key, location=location)
+def table_row(
+    table_key: str, location: str, generation: int = 1, earlier: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """A registration. The first of a key says no generation, as in graphs that knew of none.
+
+    `earlier` are the locations of tables that had the key before.
+    """
+    metadata = None if generation == 1 else _compact({"generation": generation, "earlier": list(earlier)})
+    return _row(table_key, TYPE_TABLE, table_key, location=location, metadata=metadata)
 
 
 def version_row(
@@ -133,8 +174,39 @@ def version_row(
     )
 
 
-def tombstone_row(table_key: str, version: int) -> Mapping[str, object]:
-    return _row(tombstone_object_id(table_key, version), TYPE_TOMBSTONE, table_key, table_version=version)
+def tombstone_row(table_key: str, version: int, generation: int = 1) -> Mapping[str, object]:
+    return _row(
+        tombstone_object_id(table_key, version),
+        TYPE_TOMBSTONE,
+        table_key,
+        table_version=version,
+        metadata=_generation_json(generation),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A key that was registered more than once: how often, and where its tables were before."""
+
+    generation: int
+    earlier: tuple[str, ...]
+
+    @staticmethod
+    def from_json(text: str) -> Repeated:
+        try:
+            content = parse_json(text)
+            return Repeated(int(content["generation"]), tuple(map(str, content["earlier"])))
+        except (ValueError, TypeError, KeyError) as error:
+            raise StorageError(f"__manifest: a table row cannot be read: {error!r}") from error
+
+
+def generation_of(metadata: str | None) -> int:
+    """What the metadata of a version or tombstone row says; 1 where it says nothing."""
+    return VersionMetadata.from_json(metadata).generation
+
+
+def _generation_json(generation: int) -> str | None:
+    return None if generation == 1 else _compact({"generation": generation})
 
 
 def head_row(head: GraphHead) -> Mapping[str, object]:
@@ -149,6 +221,11 @@ def rows_table(rows: list[Mapping[str, object]]) -> pa.Table:
 
 def _row(object_id: str, object_type: str, table_key: str, **more: object) -> Mapping[str, object]:
     return {OBJECT_ID: object_id, "object_type": object_type, "table_key": table_key, **more}
+
+
+def _fields(record: Commit | VersionMetadata) -> dict[str, Any]:
+    """By name. They are all plain values, of which `asdict` would make copies."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def _compact(content: object) -> str:

@@ -10,13 +10,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.rows import (
     TYPE_HEAD,
     TYPE_TABLE,
     TYPE_TOMBSTONE,
     TYPE_VERSION,
     GraphHead,
+    Repeated,
     VersionMetadata,
+    generation_of,
 )
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.refs import TableRef
@@ -56,11 +59,14 @@ class SubTableEntry:
 class Snapshot:
     """Every table of the graph at one instant of one branch; reads hold one for their whole run."""
 
-    branch: str
-    branch_identity: str | None
+    on: Branch
     manifest_version: int
     tables: Mapping[str, SubTableEntry]
     head: GraphHead | None
+
+    @property
+    def branch(self) -> str:
+        return self.on.name
 
     def entry(self, table_key: str) -> SubTableEntry:
         try:
@@ -93,17 +99,23 @@ class ManifestState:
     versions: Mapping[str, VersionRow]
     tombstones: Mapping[str, int]
     head: GraphHead | None
+    repeated: Mapping[str, Repeated] = MappingProxyType({})
+    """The keys that were registered more than once. Versions and tombstones of an earlier
+    registration are of another table that had the name; they do not count."""
 
     def advanced(self, manifest_version: int, fragment_ids: frozenset[int], rows: pa.Table) -> ManifestState:
         """This state with newer rows on top."""
-        added = _reduce(rows)
-        versions = dict(self.versions)
+        added = _reduce(rows, self.repeated)
+        anew = {key for key, now in added.repeated.items() if now != self.repeated.get(key)}
+        versions = {key: row for key, row in self.versions.items() if key not in anew}
         for key, row in added.versions.items():
             if key not in versions or row.version >= versions[key].version:
                 versions[key] = row
-        tombstones = dict(self.tombstones)
+        tombstones = {key: version for key, version in self.tombstones.items() if key not in anew}
         for key, version in added.tombstones.items():
             tombstones[key] = max(version, tombstones.get(key, 0))
+        if rows.num_rows and added.head is None and (self.head or _is_ours(added)):
+            raise StorageError("__manifest is damaged: its graph_head row is gone")
         return ManifestState(
             manifest_version=manifest_version,
             fragment_ids=fragment_ids,
@@ -111,7 +123,20 @@ class ManifestState:
             versions=versions,
             tombstones=tombstones,
             head=added.head or self.head,
+            repeated=added.repeated,
         )
+
+    def generation(self, table_key: str) -> int:
+        """How often the key was registered; 0 for one that never was."""
+        if table_key not in self.locations:
+            return 0
+        return self.repeated[table_key].generation if table_key in self.repeated else 1
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Every place where this branch ever had a table, with a key it had: dropped ones, too."""
+        earlier = {path: key for key, found in self.repeated.items() for path in found.earlier}
+        return earlier | {path: key for key, path in self.locations.items()}
 
     def current_version(self, table_key: str) -> int:
         """What a publish compares with: the version that is visible, 0 if none is."""
@@ -121,9 +146,9 @@ class ManifestState:
         row = self.versions.get(table_key)
         return row is not None and row.version > self.tombstones.get(table_key, 0)
 
-    def snapshot(self, branch: str, branch_identity: str | None) -> Snapshot:
+    def snapshot(self, branch: Branch) -> Snapshot:
         tables = {key: self._entry(key) for key in sorted(self.versions) if self.is_live(key)}
-        return Snapshot(branch, branch_identity, self.manifest_version, MappingProxyType(tables), self.head)
+        return Snapshot(branch, self.manifest_version, MappingProxyType(tables), self.head)
 
     def _entry(self, table_key: str) -> SubTableEntry:
         row = self.versions[table_key]
@@ -133,27 +158,42 @@ class ManifestState:
         return SubTableEntry(table_key, location, row.version, row.branch, row.row_count, row.metadata)
 
 
+class RowsReappeared(StorageError):
+    """Two rows of one object are visible, where each publish replaces the one before."""
+
+    def __init__(self, object_type: str) -> None:
+        super().__init__(
+            f"__manifest is damaged: rows of type '{object_type}' that were replaced are visible again",
+            hint="a file in __manifest/_deletions is lost or changed; restore it from a backup",
+        )
+
+
 EMPTY_STATE = ManifestState(0, frozenset(), {}, {}, {}, None)
 
 
-def _reduce(rows: pa.Table) -> ManifestState:
-    """Reduce rows set-wise; only one row a table ever becomes a Python object."""
+def _reduce(rows: pa.Table, known: Mapping[str, Repeated]) -> ManifestState:
+    """Reduce rows set-wise; only one row a table ever becomes a Python object.
+
+    But for keys that were registered more than once: of theirs, every row has to be looked at.
+    `known` are those so far.
+    """
     import pyarrow.compute as pc
 
     kinds = rows.column("object_type")
     registered = rows.filter(pc.equal(kinds, TYPE_TABLE))
-    tombstones = rows.filter(pc.equal(kinds, TYPE_TOMBSTONE))
     heads = rows.filter(pc.equal(kinds, TYPE_HEAD))
+    keys, places = (registered.column(name).to_pylist() for name in ("table_key", "location"))
+    locations = dict(zip(keys, places, strict=True))
+    if heads.num_rows > 1 or len(locations) < len(keys):
+        raise RowsReappeared(TYPE_HEAD if heads.num_rows > 1 else TYPE_TABLE)
+    repeated = {**known, **_repeated(registered)}
+    versions, tombstones = (
+        _current(rows.filter(pc.equal(kinds, kind)), repeated) for kind in (TYPE_VERSION, TYPE_TOMBSTONE)
+    )
     return ManifestState(
         manifest_version=0,
         fragment_ids=frozenset(),
-        locations=dict(
-            zip(
-                registered.column("table_key").to_pylist(),
-                registered.column("location").to_pylist(),
-                strict=True,
-            )
-        ),
+        locations=locations,
         versions={
             row["table_key"]: VersionRow(
                 version=row["table_version"],
@@ -161,11 +201,38 @@ def _reduce(rows: pa.Table) -> ManifestState:
                 row_count=row["row_count"],
                 metadata=VersionMetadata.from_json(row["metadata"]),
             )
-            for row in _newest_per_key(rows.filter(pc.equal(kinds, TYPE_VERSION)))
+            for row in _newest_per_key(versions)
         },
         tombstones={row["table_key"]: row["table_version"] for row in _newest_per_key(tombstones)},
         head=GraphHead.from_json(heads.column("metadata")[-1].as_py()) if heads.num_rows else None,
+        repeated=repeated,
     )
+
+
+def _repeated(registered: pa.Table) -> dict[str, Repeated]:
+    """The keys among these `table` rows that were registered before."""
+    again = registered.filter(registered.column("metadata").is_valid())
+    pairs = zip(again.column("table_key").to_pylist(), again.column("metadata").to_pylist(), strict=True)
+    return {key: Repeated.from_json(metadata) for key, metadata in pairs}
+
+
+def _current(rows: pa.Table, repeated: Mapping[str, Repeated]) -> pa.Table:
+    """The rows without those of an earlier generation of their key."""
+    import pyarrow as pa
+
+    if not repeated or not rows.num_rows:
+        return rows
+    keys, metadata = (rows.column(name).to_pylist() for name in ("table_key", "metadata"))
+    counts = [
+        key not in repeated or generation_of(text) == repeated[key].generation
+        for key, text in zip(keys, metadata, strict=True)
+    ]
+    return rows.filter(pa.array(counts, pa.bool_()))
+
+
+def _is_ours(state: ManifestState) -> bool:
+    """Did a publish with a head row write any of these rows? Other writers of the format know none."""
+    return any(row.metadata.commit_id for row in state.versions.values())
 
 
 def _newest_per_key(rows: pa.Table) -> list[dict[str, Any]]:
@@ -180,6 +247,10 @@ def _newest_per_key(rows: pa.Table) -> list[dict[str, Any]]:
         return []
     order = pc.sort_indices(rows, sort_keys=[("table_key", "ascending"), ("table_version", "ascending")])
     keys = rows.column("table_key").combine_chunks().take(order)
-    is_last = pa.concat_arrays([pc.not_equal(keys[:-1], keys[1:]), pa.array([True])])
+    is_other = pc.not_equal(keys[:-1], keys[1:])
+    versions = rows.column("table_version").combine_chunks().take(order)
+    if pc.any(pc.and_not(pc.equal(versions[:-1], versions[1:]), is_other)).as_py():
+        raise RowsReappeared(rows.column("object_type")[0].as_py())
+    is_last = pa.concat_arrays([is_other, pa.array([True])])
     newest: list[dict[str, Any]] = rows.take(order.filter(is_last)).to_pylist()
     return newest

@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping
 from omnigraph_core import faults
 from omnigraph_core.errors import StorageError
 from omnigraph_core.manifest.rows import OBJECT_ID
-from omnigraph_core.tables.branches import Fork, delete_fork, list_forks
+from omnigraph_core.tables.branches import delete_fork
 from omnigraph_core.tables.commit import Guard, commit_exact
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
+from omnigraph_core.tables.fork_refs import Fork, find_ref, list_forks
 from omnigraph_core.tables.metadata import field_metadata, schema_metadata, stage_metadata
 
 STAMP_KEY = "omnigraph:internal_schema_version"
@@ -76,8 +77,8 @@ def _annotate_primary_key(tables: Tables, table: Table, operation_id: str, guard
 
 def _sweep_run_branches(tables: Tables, table: Table, operation_id: str, guard: Guard) -> Table:
     for name in _runs_to_sweep(list_forks(tables, table.ref)):
-        guard()
-        delete_fork(tables, table.ref, name)
+        if (found := find_ref(tables, table.ref, name)) is not None:
+            delete_fork(tables, table.ref, found, guard)
     return commit_exact(tables, stage_metadata(table, operation_id, schema={STAMP_KEY: "3"}), guard)
 
 

@@ -1,4 +1,4 @@
-"""Which query of a file is meant, and whether it is run in the right way."""
+"""Which query of a file to run, and whether as a read or as a mutation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def choose_query(file: QueryFile, name: str | None = None) -> Query:
                 return query
         raise UnknownQueryError(file.source.name, name, known)
     if len(known) != 1:
-        count = f"{len(known)} queries; say which one to run" if known else "no query"
+        count = f"{len(known)} queries; name the one to run" if known else "no query"
         hint = f"queries are: {', '.join(known)}" if known else None
         raise QueryChoiceError(f"{file.source.name} has {count}", hint=hint)
     return file.queries[0]
@@ -25,10 +25,10 @@ def choose_query(file: QueryFile, name: str | None = None) -> Query:
 def as_read(checked: CheckedQuery) -> CheckedRead:
     if isinstance(checked, CheckedRead):
         return checked
-    raise QueryChoiceError(f"query '{checked.name}' is a mutation", hint="run it with 'omnigraph change'")
+    raise QueryChoiceError(f"query '{checked.name}' is a mutation", hint="run it with `omnigraph change`")
 
 
 def as_mutation(checked: CheckedQuery) -> CheckedMutation:
     if isinstance(checked, CheckedMutation):
         return checked
-    raise QueryChoiceError(f"query '{checked.name}' is a read", hint="run it with 'omnigraph query'")
+    raise QueryChoiceError(f"query '{checked.name}' is a read", hint="run it with `omnigraph query`")

@@ -72,19 +72,25 @@ class UnknownQueryError(NotFoundError):
 
 
 class QueryChoiceError(UsageError):
-    """The query to run is not said, or is run by the wrong command."""
+    """No query was named, or it was run by the wrong command."""
 
 
 class ParameterError(BadDataError):
     """A parameter value that cannot be bound; `expected` is the declared type."""
 
     def __init__(
-        self, name: str, reason: str, *, expected: str | None = None, hint: str | None = None
+        self,
+        name: str,
+        reason: str,
+        *,
+        expected: str | None = None,
+        hint: str | None = None,
+        field: str | None = None,
     ) -> None:
         self.name = name
         self.expected = expected
         self.reason = reason
-        super().__init__(f"parameter '{name}': {reason}", hint=hint)
+        super().__init__(f"parameter '{name}': {reason}", hint=hint, field=field)
 
     def details(self) -> Mapping[str, object]:
         return {"parameter": self.name, "expected": self.expected}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from omnigraph_core.query.limits import INTEGER_MAX, NESTING_MAX
 from omnigraph_core.query.syntax import (
     AggregateCall,
     AggregateFunction,
@@ -28,10 +29,6 @@ from omnigraph_core.query.temporal import parse_date, parse_date_time
 from omnigraph_core.schema.cursor import Cursor
 from omnigraph_core.schema.lexer import Kind, Token, bounded_integer, string_value
 from omnigraph_core.schema.source import Span
-
-INTEGER_MAX = 2**63 - 1
-# Deeper than any query a person writes, shallow enough for the stack of every thread.
-NESTING_MAX = 64
 
 _TEXT_FUNCTIONS = frozenset(TextFunction)
 _AGGREGATES = frozenset(AggregateFunction)

@@ -1,4 +1,4 @@
-"""Lint: every query of a file against a schema, all complaints at once.
+"""Lint: check every query of a file against a schema, and report everything at once.
 
 Unlike a run, lint goes on after the first query that is wrong, and does not apply the
 rules about which well typed mutations may run.
@@ -6,7 +6,6 @@ rules about which well typed mutations may run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -46,16 +45,6 @@ class QueryResult:
     def ok(self) -> bool:
         return self.error is None
 
-    def as_json(self) -> dict[str, object]:
-        shown: dict[str, object] = {"name": self.name, "kind": self.kind, "status": _status(self.ok)}
-        if self.warnings:
-            shown["warnings"] = list(self.warnings)
-        if self.error is not None:
-            shown["error"] = self.error
-        if self.operation is not None:
-            shown["operation"] = self.operation.as_json()
-        return shown
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -67,16 +56,6 @@ class Finding:
     type_name: str | None = None
     property: str | None = None
     query_names: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, object]:
-        shown: dict[str, object] = {"severity": self.severity, "code": self.code, "message": self.message}
-        if self.type_name is not None:
-            shown["type_name"] = self.type_name
-        if self.property is not None:
-            shown["property"] = self.property
-        if self.query_names:
-            shown["query_names"] = list(self.query_names)
-        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +83,6 @@ class LintReport:
 
     def _findings(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
-
-    def as_json(self, schema_source: Mapping[str, str], query_path: str) -> dict[str, object]:
-        """The output object; `schema_source` and `query_path` say where the texts came from."""
-        return {
-            "status": _status(self.ok),
-            "schema_source": dict(schema_source),
-            "query_path": query_path,
-            "queries_processed": len(self.results),
-            "errors": self.errors,
-            "warnings": self.warnings,
-            "infos": self.infos,
-            "results": [result.as_json() for result in self.results],
-            "findings": [finding.as_json() for finding in self.findings],
-        }
 
 
 def lint(source: SourceText, schema: Schema) -> LintReport:
@@ -167,7 +132,7 @@ def _never_updated(checked: list[CheckedQuery], schema: Schema) -> list[Finding]
 
 
 def _updatable(node: NodeType) -> list[str]:
-    """What one would expect some update to set: optional, no identity, not computed."""
+    """Properties that some update should set: optional, not identity, not computed."""
     key = () if node.key is None else node.key.columns
     return [
         prop.name
@@ -182,10 +147,6 @@ def _warnings(query: Query) -> tuple[str, ...]:
 
 def _kind(query: Query) -> Literal["read", "mutation"]:
     return "mutation" if query.is_mutation else "read"
-
-
-def _status(ok: bool) -> str:
-    return "ok" if ok else "error"
 
 
 def _finding_order(finding: Finding) -> tuple[int, str, str, str]:

@@ -46,22 +46,11 @@ class ResultField:
     item_kind: str | None = None
     vector_dim: int | None = None
 
-    def as_json(self) -> dict[str, object]:
-        shown: dict[str, object] = {"name": self.name, "kind": self.kind, "nullable": self.nullable}
-        if self.item_kind is not None:
-            shown["item_kind"] = self.item_kind
-        if self.vector_dim is not None:
-            shown["vector_dim"] = self.vector_dim
-        return shown
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class TouchedType:
     kind: Literal["edge", "node"]
     type_name: str
-
-    def as_json(self) -> dict[str, object]:
-        return {"kind": self.kind, "type_name": self.type_name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +60,6 @@ class Operation:
     result: tuple[ResultField, ...]
     reads: tuple[TouchedType, ...]
     writes: tuple[TouchedType, ...]
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "result": [field.as_json() for field in self.result],
-            "reads": [touched.as_json() for touched in self.reads],
-            "writes": [touched.as_json() for touched in self.writes],
-        }
 
 
 def describe_operation(checked: CheckedQuery, schema: Schema) -> Operation:

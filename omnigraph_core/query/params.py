@@ -16,17 +16,17 @@ from typing import Any
 
 from omnigraph_core.query.checked import Plain, PlainValue
 from omnigraph_core.query.errors import ParameterError
-from omnigraph_core.query.numeric import INTEGER_RANGES, double, single
+from omnigraph_core.query.limits import INTEGER_MAX, SHOWN_CHARACTERS_MAX
 from omnigraph_core.query.syntax import Parameter
 from omnigraph_core.query.temporal import parse_date, parse_date_time
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar
+from omnigraph_core.values.scalars import INTEGER_RANGES, is_unicode, rounded
 
 # U64 parameters are limited to the signed range, like every integer of the language.
-_INTEGER_BOUNDS = {**INTEGER_RANGES, Scalar.U64: (0, 2**63 - 1)}
+_INTEGER_BOUNDS = {**INTEGER_RANGES, Scalar.U64: (0, INTEGER_MAX)}
 _INTEGER_TEXT = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _REAL_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_SHOWN_CHARACTERS_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def bind_params(parameters: Iterable[Parameter], given: Mapping[str, Any] | None
             reason = f"null is not accepted for non-nullable parameter of type {type_}"
             raise ParameterError(name, reason, expected=str(type_))
         else:
-            hint = f"pass it, as in --param {name}=…"
-            raise ParameterError(name, f"not provided (expected {type_})", expected=str(type_), hint=hint)
+            reason, hint = f"not provided (expected {type_})", f"give '{name}' a value"
+            raise ParameterError(name, reason, expected=str(type_), hint=hint, field="params")
     for name, value in given.items():
         if name not in bound and isinstance(value, Mapping):
             raise ParameterError(name, "objects are not supported as parameter values")
@@ -150,10 +150,8 @@ def _scalar(name: str, type_: PropertyType, value: Any) -> PlainValue:
 
 def _unicode(name: str, value: str) -> str:
     """Lone surrogates, which JSON can spell, cannot be stored."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ParameterError(name, "the text is not valid Unicode") from None
+    if not is_unicode(value):
+        raise ParameterError(name, "the text is not valid Unicode")
     return value
 
 
@@ -171,7 +169,7 @@ def _integer(name: str, type_: PropertyType, value: Any) -> int:
 def _real(name: str, type_: PropertyType, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _expected(name, type_, f"float for {type_}", _described(value))
-    stored = single(value) if type_.scalar is Scalar.F32 else double(value)
+    stored = rounded(value, type_.scalar)
     if not math.isfinite(stored):
         raise ParameterError(name, f"value {_short(value)} exceeds {type_.scalar}", expected=str(type_))
     return stored
@@ -194,7 +192,7 @@ def _expected(name: str, type_: PropertyType, what: str, got: str) -> ParameterE
 
 
 def _described(value: Any) -> str:
-    """A JSON value as a complaint calls it: its kind, and itself where it is short."""
+    """A JSON value as messages show it: its kind, and the value if it is short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -211,5 +209,5 @@ def _short(value: str | int | float) -> str:
         text = str(value)
     except ValueError:  # an int of more digits than Python cares to write
         return "of thousands of digits"
-    text = text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "..."
+    text = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."
     return text if text.isprintable() else ascii(text)[1:-1]

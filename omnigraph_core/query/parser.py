@@ -23,11 +23,10 @@ from omnigraph_core.query.syntax import (
 )
 from omnigraph_core.schema.cursor import Cursor
 from omnigraph_core.schema.lexer import Kind, Token, bounded_integer, string_value
+from omnigraph_core.schema.limits import VECTOR_DIMENSION_MAX
 from omnigraph_core.schema.model import PropertyType, Scalar
 from omnigraph_core.schema.parser import BASE_TYPES
 from omnigraph_core.schema.source import SourceText, Span
-
-VECTOR_DIMENSION_MAX = 2**31 - 1
 
 COMPARISONS = frozenset({Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE})
 

@@ -13,12 +13,12 @@ from enum import Enum
 from typing import Final
 
 from omnigraph_core.query.checked import Condition, Plain, PlainValue, PropertyTest
-from omnigraph_core.query.numeric import ARROW_NUMBERS, INTEGER_RANGES, neighbour
 from omnigraph_core.query.params import BoundParams
 from omnigraph_core.query.syntax import Operator
 from omnigraph_core.query.temporal import to_days, to_milliseconds
 from omnigraph_core.query.values import evaluate
 from omnigraph_core.schema import PropertyType, Scalar
+from omnigraph_core.values.scalars import ARROW_NUMBERS, INTEGER_RANGES, neighbour
 
 
 class NoMatch(Enum):

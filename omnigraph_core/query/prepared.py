@@ -16,7 +16,7 @@ from omnigraph_core.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """What somebody asks to be run. `param_texts` are `K=V`, read by the declared types."""
+    """What a caller asks to run. `param_texts` are `K=V`, read by the declared types."""
 
     source: str
     source_name: str = "<query>"
@@ -25,7 +25,7 @@ class QueryRequest:
     param_texts: Sequence[str] = ()
 
     def prepare(self, schema: Schema) -> tuple[CheckedQuery, BoundParams]:
-        """Raises for whatever is wrong with it, before anything is read or written."""
+        """Raises for anything wrong with the request, before data is read or written."""
         file = parse_queries(self.source, self.source_name)
         query = choose_query(file, self.name)
         checked = check_query(query, schema, file.source)

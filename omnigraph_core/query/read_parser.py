@@ -7,7 +7,8 @@ traversals come before filters.
 
 from __future__ import annotations
 
-from omnigraph_core.query.expressions import NESTING_MAX, expression, integer, nearest, value, variable
+from omnigraph_core.query.expressions import expression, integer, nearest, value, variable
+from omnigraph_core.query.limits import HOPS_MAX, NESTING_MAX, ROW_LIMIT_MAX
 from omnigraph_core.query.syntax import (
     AliasUse,
     Binding,
@@ -31,9 +32,6 @@ from omnigraph_core.schema.cursor import Cursor
 from omnigraph_core.schema.lexer import Kind, Token
 from omnigraph_core.schema.source import Span
 
-HOPS_MAX = 2**32 - 1
-LIMIT_MAX = 2**64 - 1
-
 _OPERATORS = frozenset(Operator)
 _WORD_OPERATORS = frozenset({Operator.CONTAINS, Operator.STARTS_WITH})
 _SIDE_BY_SIDE = "conditions stand side by side and all must hold; there is no 'and' or 'or'"
@@ -50,7 +48,7 @@ def read_body(cursor: Cursor) -> ReadBody:
     limit = None
     if cursor.accept("limit"):
         token = cursor.expect_kind(Kind.INTEGER, "a number after 'limit'")
-        limit = integer(cursor, token, LIMIT_MAX)
+        limit = integer(cursor, token, ROW_LIMIT_MAX)
     cursor.expect("}", "to close the query", hint=_SECTIONS_HINT)
     return ReadBody(clauses, projections, orderings, limit)
 

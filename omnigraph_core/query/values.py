@@ -18,10 +18,10 @@ from omnigraph_core.query.checked import (
     ValueExpression,
 )
 from omnigraph_core.query.errors import UnfitValueError
-from omnigraph_core.query.numeric import ARROW_NUMBERS, INTEGER_RANGES, double, single
 from omnigraph_core.query.params import BoundParams
 from omnigraph_core.query.temporal import whole_milliseconds
 from omnigraph_core.schema import PropertyType, Scalar
+from omnigraph_core.values.scalars import ARROW_NUMBERS, INTEGER_RANGES, rounded
 
 
 def evaluate(expression: ValueExpression, params: BoundParams, now: datetime) -> Plain:
@@ -66,7 +66,7 @@ def _integer(name: str, scalar: Scalar, value: int | float) -> int:
 
 
 def _real(name: str, scalar: Scalar, value: int | float) -> float:
-    stored = single(value) if scalar is Scalar.F32 else double(value)
+    stored = rounded(value, scalar)
     if not math.isfinite(stored):
         raise UnfitValueError(name, f"value {value!r} exceeds {ARROW_NUMBERS[scalar]} range")
     if isinstance(value, int) and stored != value:
@@ -76,7 +76,7 @@ def _real(name: str, scalar: Scalar, value: int | float) -> float:
 
 def _component(name: str, value: PlainValue) -> float:
     assert isinstance(value, int | float)
-    stored = single(value)
+    stored = rounded(value, Scalar.F32)
     if not math.isfinite(stored):
         raise UnfitValueError(name, f"vector component {value!r} exceeds Float32 range")
     return stored

@@ -33,7 +33,7 @@ class Blob:
         return self.file.size
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes from front to end; never more than a piece in memory."""
+        """The content in order, with at most one piece in memory."""
         while piece := self.file.read(_PIECE_BYTES):
             yield piece
 

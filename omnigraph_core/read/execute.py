@@ -1,9 +1,11 @@
-"""One read from beginning to end: plan, match, answer."""
+"""One read from start to finish: plan, match, answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
+
+import pyarrow as pa
 
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.query.checked import (
@@ -17,20 +19,20 @@ from omnigraph_core.query.checked import (
     all_clauses,
 )
 from omnigraph_core.query.params import BoundParams
-from omnigraph_core.read.budget import Budget
-from omnigraph_core.read.cache import ReadCache
-from omnigraph_core.read.conditions import Run, variables_of
-from omnigraph_core.read.match import Matcher
-from omnigraph_core.read.plan import MatchPlan
-from omnigraph_core.read.planner import Planner
-from omnigraph_core.read.project import Projector
-from omnigraph_core.read.result import Answer, QueryResult, Target, answer_of
-from omnigraph_core.read.session import Session
-from omnigraph_core.read.stream import LATE_ROWS_MAX, StreamedRead, streamed_scan
+from omnigraph_core.read.answer.project import Projector
+from omnigraph_core.read.answer.result import Answer, QueryResult, Target, answer_of
+from omnigraph_core.read.answer.stream import LATE_ROWS_MAX, StreamedRead, streamed_scan
+from omnigraph_core.read.match.matcher import Matcher
+from omnigraph_core.read.plan.conditions import Run, variables_of
+from omnigraph_core.read.plan.planner import Planner
+from omnigraph_core.read.plan.steps import MatchPlan
+from omnigraph_core.read.session.budget import Budget
+from omnigraph_core.read.session.session import Session
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.topology.cache import ReadCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class PreparedRead:
         self.plan: MatchPlan = planner.plan(read.clauses, {})
 
     def explain(self) -> tuple[str, ...]:
-        """The steps as text, in the order they are done."""
+        """The steps as text, in execution order."""
         read = self._read
         lines = list(self.plan.lines())
         if read.grouped:
@@ -100,8 +102,6 @@ class PreparedRead:
 
 
 def empty_answer(read: CheckedRead) -> Answer:
-    import pyarrow as pa
-
     return answer_of(pa.table({column.name: pa.array([], pa.null()) for column in read.columns}))
 
 

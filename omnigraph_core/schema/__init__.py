@@ -15,6 +15,7 @@ from omnigraph_core.schema.compiled import (
     to_compiled,
 )
 from omnigraph_core.schema.compiled_reader import CompiledSchemaError, from_compiled, parse_compiled
+from omnigraph_core.schema.defaults import DefaultValue, default_of
 from omnigraph_core.schema.model import (
     Annotation,
     Cardinality,
@@ -44,6 +45,7 @@ __all__ = [
     "Check",
     "CompiledSchemaError",
     "Constraint",
+    "DefaultValue",
     "EdgeType",
     "Embed",
     "EntityType",
@@ -64,6 +66,7 @@ __all__ = [
     "UnknownTypeError",
     "compact_json",
     "compile_schema",
+    "default_of",
     "from_compiled",
     "parse_compiled",
     "pretty_json",

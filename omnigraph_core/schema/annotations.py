@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from omnigraph_core.records import dataclass
+from omnigraph_core.schema.defaults import DEFAULT, DefaultFault, read_default, unsupported_default
 from omnigraph_core.schema.lexer import Kind, Token, string_value
 from omnigraph_core.schema.model import Annotation, Property, PropertyType, Scalar, find_annotation
 from omnigraph_core.schema.source import SourceText, parse_error
@@ -20,7 +21,9 @@ TypeKind = Literal["interface", "node", "edge"]
 CONSTRAINT_ANNOTATIONS = frozenset({"key", "unique", "index"})
 
 _ON_PROPERTIES_ONLY = CONSTRAINT_ANNOTATIONS | {"embed"}
-_ONCE = _ON_PROPERTIES_ONLY | {"description", "instruction", "rename_from"}
+_ONCE = _ON_PROPERTIES_ONLY | {"description", "instruction", "rename_from", DEFAULT}
+# One value and nothing else.
+_POSITIONAL_ONLY = frozenset({"rename_from", DEFAULT})
 _NON_EMPTY = frozenset({"description", "instruction"})
 _NOT_ON_EDGE_PROPERTIES = frozenset({"key", "embed"})
 # Without arguments they would be metadata that looks like a rule and enforces nothing.
@@ -77,13 +80,12 @@ def _lower_one(source: SourceText, decl: AnnotationDecl, place: Place) -> Annota
     blank = value is None or not value.strip()
     if name in _NON_EMPTY and blank:
         raise parse_error(source, decl.span, f"@{name} on {place} requires a non-empty value")
-    if name == "rename_from":
-        if decl.arguments:
-            at = decl.arguments[0][0].span
-            raise parse_error(source, at, f"@rename_from on {place} does not accept keyword arguments")
-        if blank:
-            reason = f"@rename_from on {place} requires exactly one non-empty positional value"
-            raise parse_error(source, decl.span, reason)
+    if name in _POSITIONAL_ONLY and decl.arguments:
+        at = decl.arguments[0][0].span
+        raise parse_error(source, at, f"@{name} on {place} does not accept keyword arguments")
+    if name == "rename_from" and blank:
+        reason = f"@rename_from on {place} requires exactly one non-empty positional value"
+        raise parse_error(source, decl.span, reason)
     arguments = [(argument.text, literal_text(source, given)) for argument, given in decl.arguments]
     return Annotation(name, value, tuple(sorted(arguments)))
 
@@ -100,6 +102,8 @@ def check_header(source: SourceText, declared: Sequence[AnnotationDecl], place: 
     """Annotations that belong on properties are refused on a node or edge as a whole."""
     for decl in declared:
         name = decl.name.text
+        if name == DEFAULT:
+            raise parse_error(source, decl.span, f"@{name} is only supported on properties ({place})")
         if name not in _ON_PROPERTIES_ONLY:
             continue
         if place.kind == "edge":
@@ -127,6 +131,8 @@ def check_property(
                 raise parse_error(source, decl.span, reason)
         if name == "embed":
             _check_embed(source, decl, place, type_)
+        if name == DEFAULT:
+            _check_default(source, decl, place, type_)
 
 
 def unsupported_type(word: str, type_: PropertyType) -> str | None:
@@ -156,6 +162,21 @@ def _check_embed(source: SourceText, decl: AnnotationDecl, place: Place, type_: 
                 f"@embed on {place.path} has unknown argument '{argument.text}=' (only 'model' is supported)"
             )
             raise parse_error(source, argument.span, reason)
+
+
+def _check_default(source: SourceText, decl: AnnotationDecl, place: Place, type_: PropertyType) -> None:
+    refusal = unsupported_default(type_)
+    if refusal is not None:
+        raise parse_error(source, decl.span, f"@default is not supported on {refusal} property {place.path}")
+    if decl.value is None:
+        raise parse_error(source, decl.span, f"@default on {place.path} requires a value")
+    if decl.value.kind is Kind.IDENT and decl.value.text == "null":
+        reason = f"@default on {place.path} cannot be null; a nullable property without @default is null"
+        raise parse_error(source, decl.value.span, reason)
+    try:
+        read_default(literal_text(source, decl.value), type_)
+    except DefaultFault as fault:
+        raise parse_error(source, decl.value.span, f"@default on {place.path} {fault}") from None
 
 
 def embed_source_fault(owner: str, prop: Property, properties: dict[str, Property]) -> str | None:

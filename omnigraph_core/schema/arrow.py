@@ -1,21 +1,28 @@
-"""The physical columns of a type, as Arrow.
+"""The physical columns of a type, as Arrow, and the patterns that only Arrow can read.
 
 The only module of this floor that imports pyarrow; import it where data is.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph_core.errors import BadDataError
+from omnigraph_core.schema.defaults import default_of
 from omnigraph_core.schema.model import (
     DST_COLUMN,
     ID_COLUMN,
     SRC_COLUMN,
+    Check,
     EdgeType,
     EntityType,
     Property,
     PropertyType,
     Scalar,
+    Schema,
 )
 
 # A blob column is a plain struct that Lance recognises by this extension name. Built
@@ -64,3 +71,36 @@ def table_schema(entity: EntityType) -> pa.Schema:
     fixed = (ID_COLUMN, SRC_COLUMN, DST_COLUMN) if isinstance(entity, EdgeType) else (ID_COLUMN,)
     fields = [pa.field(name, pa.utf8(), nullable=False) for name in fixed]
     return pa.schema(fields + [arrow_field(prop) for prop in entity.properties])
+
+
+class PatternError(BadDataError):
+    """A `@check` that no value can be tested by, or that the property's own default breaks."""
+
+    def __init__(self, entity: EntityType, check: Check, reason: str) -> None:
+        self.table_key = entity.table_key
+        self.check = check
+        self.reason = reason
+        super().__init__(f"{check} on {entity.name}: {reason}")
+
+    def details(self) -> Mapping[str, object]:
+        found = {"type": self.table_key, "property": self.check.property, "message": self.reason}
+        return {"violations": [found]}
+
+
+def require_patterns(schema: Schema) -> None:
+    """Raise for the first `@check` whose pattern does not compile or does not match the default.
+
+    Patterns are RE2, which only Arrow has; so this is no part of compiling a schema, and whoever
+    is about to accept one asks.
+    """
+    for node in schema.nodes:
+        for check in node.checks:
+            prop = node.find_property(check.property)
+            default = None if prop is None else default_of(prop)
+            values = pa.array([default if isinstance(default, str) else None], pa.utf8())
+            try:
+                found = pc.match_substring_regex(values, pattern=check.pattern)[0].as_py()
+            except pa.ArrowInvalid as error:
+                raise PatternError(node, check, str(error)) from error
+            if found is False:
+                raise PatternError(node, check, "the property's @default does not match")

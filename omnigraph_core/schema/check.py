@@ -21,17 +21,21 @@ from omnigraph_core.schema.annotations import (
     split_rename,
 )
 from omnigraph_core.schema.constraints import Stated, from_body, from_property, resolve
+from omnigraph_core.schema.defaults import DEFAULT, default_of, outside_range
 from omnigraph_core.schema.lexer import Token, bounded_integer
+from omnigraph_core.schema.limits import CARDINALITY_MAX, VECTOR_DIMENSION_MAX
 from omnigraph_core.schema.model import (
     DST_COLUMN,
     ID_COLUMN,
     SRC_COLUMN,
     Cardinality,
+    Constraint,
     EdgeType,
     InterfaceType,
     NodeType,
     Property,
     PropertyType,
+    Range,
     Scalar,
     Schema,
 )
@@ -46,9 +50,6 @@ from omnigraph_core.schema.syntax import (
     SchemaFile,
     TypeDecl,
 )
-
-VECTOR_DIMENSION_MAX = 2**31 - 1
-CARDINALITY_MAX = 2**32 - 1
 
 _SYSTEM_COLUMNS = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
@@ -138,6 +139,7 @@ def _node(source: SourceText, decl: NodeDecl, interfaces: dict[str, _Members]) -
     properties = {name: member.property for name, member in members.items()}
     resolved = resolve(source, stated, place, properties)
     _check_embed_sources(source, decl, members, properties)
+    _check_defaults_in_range(source, decl, members, resolved)
     return NodeType(
         name=decl.name.text,
         properties=_canonical_properties(members),
@@ -189,12 +191,21 @@ def _inject(source: SourceText, decl: NodeDecl, own: _Members, interfaces: dict[
                         f"but interface {token.text} declares it as {theirs.type}"
                     )
                     raise parse_error(source, own[name].type_span, reason)
-            elif name not in injected:
+            elif name not in injected or _hints_more(theirs, injected[name].property):
                 injected[name] = member.injected(token.span)
-            elif injected[name].property != theirs:
+            elif injected[name].property != theirs or _hints_otherwise(theirs, injected[name].property):
                 reason = f"interfaces contributing '{node}.{name}' have incompatible property semantics"
                 raise parse_error(source, token.span, reason)
     return injected
+
+
+def _hints_more(prop: Property, other: Property) -> bool:
+    """The same property, and only this one says what it was called."""
+    return prop == other and prop.renamed_from is not None and other.renamed_from is None
+
+
+def _hints_otherwise(prop: Property, other: Property) -> bool:
+    return prop.renamed_from not in (None, other.renamed_from)
 
 
 def _members(source: SourceText, body: BodyDecl, place: Place) -> _Members:
@@ -304,15 +315,28 @@ def _check_embed_sources(
             continue
         fault = embed_source_fault(decl.name.text, prop, properties)
         if fault is not None:
-            raise parse_error(source, _embed_span(decl, name, members[name]), fault)
+            raise parse_error(source, _annotation_span(decl, "embed", members[name]), fault)
 
 
-def _embed_span(decl: NodeDecl, name: str, member: _Member) -> Span:
-    """The `@embed` of a property the node declares, else the interface that brought it."""
+def _check_defaults_in_range(
+    source: SourceText, decl: NodeDecl, members: _Members, constraints: Sequence[Constraint]
+) -> None:
+    for constraint in constraints:
+        if not isinstance(constraint, Range):
+            continue
+        member = members[constraint.property]
+        value = default_of(member.property)
+        if value is not None and outside_range(value, member.property.type, constraint):
+            reason = f"@default on {decl.name.text}.{constraint.property} is outside {constraint}"
+            raise parse_error(source, _annotation_span(decl, DEFAULT, member), reason)
+
+
+def _annotation_span(decl: NodeDecl, word: str, member: _Member) -> Span:
+    """The annotation of a property the node declares, else the interface that brought it."""
     for prop in decl.body.properties:
-        if prop.name.text == name:
+        if prop.name.text == member.property.name:
             for annotation in prop.annotations:
-                if annotation.name.text == "embed":
+                if annotation.name.text == word:
                     return annotation.span if annotation.value is None else annotation.value.span
     return member.type_span
 

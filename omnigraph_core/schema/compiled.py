@@ -74,7 +74,7 @@ def to_compiled(schema: Schema) -> _JsonObject:
                 **_named("node", node, ids),
                 "annotations": _annotations_json(node.annotations),
                 "implements": list(node.implements),
-                "constraints": [_constraint_json(c) for c in node.constraints],
+                "constraints": [constraint_json(c) for c in node.constraints],
             }
             for node in schema.nodes
         ],
@@ -85,7 +85,7 @@ def to_compiled(schema: Schema) -> _JsonObject:
                 "to_type": edge.to_type,
                 "cardinality": {"min": edge.cardinality.minimum, "max": edge.cardinality.maximum},
                 "annotations": _annotations_json(edge.annotations),
-                "constraints": [_constraint_json(c) for c in edge.constraints],
+                "constraints": [constraint_json(c) for c in edge.constraints],
             }
             for edge in schema.edges
         ],
@@ -115,7 +115,7 @@ def _named(kind: TypeKind, type_: InterfaceType | EntityType, ids: _Ids) -> _Jso
             {
                 "name": prop.name,
                 "prop_id": ids.assign(f"{qualified}:{prop.name}"),
-                "prop_type": _type_json(prop.type),
+                "prop_type": type_json(prop.type),
                 "annotations": _annotations_json(prop.annotations),
             }
             for prop in type_.properties
@@ -123,7 +123,7 @@ def _named(kind: TypeKind, type_: InterfaceType | EntityType, ids: _Ids) -> _Jso
     }
 
 
-def _type_json(type_: PropertyType) -> _JsonObject:
+def type_json(type_: PropertyType) -> _JsonObject:
     scalar: object = type_.scalar.value
     if type_.scalar is Scalar.VECTOR:
         scalar = {"Vector": type_.dimension}
@@ -135,7 +135,7 @@ def _annotations_json(annotations: Iterable[Annotation]) -> list[_JsonObject]:
     return [{"name": a.name, "value": a.value, "arguments": dict(a.arguments)} for a in annotations]
 
 
-def _constraint_json(constraint: Constraint) -> _JsonObject:
+def constraint_json(constraint: Constraint) -> _JsonObject:
     match constraint:
         case Key(columns) | Unique(columns) | Index(columns):
             return {type(constraint).__name__: list(columns)}

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.annotations import CONSTRAINT_ANNOTATIONS, Place, unsupported_type
 from omnigraph_core.schema.lexer import Kind, Token, string_value
+from omnigraph_core.schema.limits import RANGE_BOUND_DIGITS_MAX, RANGE_BOUND_MAX, RANGE_BOUND_MIN
 from omnigraph_core.schema.model import (
-    BOUND_MAX,
-    BOUND_MIN,
     DST_COLUMN,
     SRC_COLUMN,
     Check,
@@ -39,7 +38,6 @@ from omnigraph_core.schema.syntax import (
 
 _NODE_ONLY = frozenset({"key", "range", "check"})
 _EDGE_COLUMNS = frozenset({SRC_COLUMN, DST_COLUMN})
-_BOUND_DIGITS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +186,9 @@ def _bound(source: SourceText, number: BoundNumber) -> int | float:
     if number.digits.kind is Kind.INTEGER:
         significant = digits.lstrip("0") or "0"
         # The length is looked at first: Python refuses to convert very long digit strings.
-        value = int(significant) if len(significant) <= _BOUND_DIGITS_MAX else BOUND_MAX + 1
+        value = int(significant) if len(significant) <= RANGE_BOUND_DIGITS_MAX else RANGE_BOUND_MAX + 1
         value = -value if number.negative else value
-        if not BOUND_MIN <= value <= BOUND_MAX:
+        if not RANGE_BOUND_MIN <= value <= RANGE_BOUND_MAX:
             raise parse_error(source, number.span, "@range bound does not fit in 64 bits")
         return value
     real = -float(digits) if number.negative else float(digits)

@@ -7,9 +7,8 @@ stands there instead.
 from __future__ import annotations
 
 from omnigraph_core.schema.lexer import Kind, Token, enum_value_at, tokenize
+from omnigraph_core.schema.limits import FOUND_CHARACTERS_MAX
 from omnigraph_core.schema.source import SourceError, SourceText, Span, parse_error
-
-_FOUND_CHARACTERS_MAX = 40
 
 
 class Cursor:
@@ -91,8 +90,8 @@ def describe(token: Token) -> str:
     if token.kind is Kind.END:
         return "end of file"
     text = token.text
-    if len(text) > _FOUND_CHARACTERS_MAX:
-        text = text[:_FOUND_CHARACTERS_MAX] + "..."
+    if len(text) > FOUND_CHARACTERS_MAX:
+        text = text[:FOUND_CHARACTERS_MAX] + "..."
     return f"'{text}'" if text.isprintable() else ascii(text)
 
 

@@ -15,7 +15,7 @@ _FROM, _TO = "from", "to"
 
 
 class Format(StrEnum):
-    """How records are written in a file; the text is the option's."""
+    """How records are written in a file; the value is the name users write."""
 
     JSONL = "jsonl"
     CSV = "csv"

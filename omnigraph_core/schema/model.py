@@ -18,6 +18,7 @@ from omnigraph_core.errors import NotFoundError
 from omnigraph_core.layout import EntityKind, table_key
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.lexer import string_literal
+from omnigraph_core.schema.limits import RANGE_BOUND_MAX, RANGE_BOUND_MIN
 
 ID_COLUMN = "id"
 SRC_COLUMN = "src"
@@ -189,14 +190,9 @@ def _bound_text(bound: int | float | None) -> str:
     return text if "." in text else text + ".0"
 
 
-# Bounds fit one of the integer columns they can be compared with.
-BOUND_MIN = -(2**63)
-BOUND_MAX = 2**64 - 1
-
-
 def canonical_bound(real: float) -> int | float:
     """A range bound as `Range` keeps it, so that `1.0..` and `1..` are one range."""
-    return int(real) if real.is_integer() and BOUND_MIN <= real <= BOUND_MAX else real
+    return int(real) if real.is_integer() and RANGE_BOUND_MIN <= real <= RANGE_BOUND_MAX else real
 
 
 Constraint = Key | Unique | Index | Range | Check

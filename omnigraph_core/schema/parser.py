@@ -202,10 +202,7 @@ def _annotations(cursor: Cursor) -> tuple[AnnotationDecl, ...]:
 
 
 def _annotation_arguments(cursor: Cursor) -> tuple[Token, tuple[tuple[Token, Token], ...]]:
-    hint = "write type names as strings, in double quotes" if cursor.token.kind is Kind.TYPE_NAME else None
-    if cursor.token.kind not in _LITERAL_KINDS and cursor.token.kind is not Kind.IDENT:
-        raise cursor.unexpected("an annotation value", hint=hint)
-    value = cursor.advance()
+    value = _annotation_value(cursor)
     arguments: list[tuple[Token, Token]] = []
     seen: set[str] = set()
     while cursor.accept(","):
@@ -219,6 +216,17 @@ def _annotation_arguments(cursor: Cursor) -> tuple[Token, tuple[tuple[Token, Tok
         arguments.append((name, cursor.advance()))
     cursor.expect(")", "or ',' after annotation value")
     return value, tuple(arguments)
+
+
+def _annotation_value(cursor: Cursor) -> Token:
+    """A literal or a word; a number may be negative, and its sign becomes part of the token."""
+    if cursor.at("-"):
+        number = _bound_number(cursor)
+        return Token(number.digits.kind, "-" + number.digits.text, number.span.start, number.span.end)
+    hint = "write type names as strings, in double quotes" if cursor.token.kind is Kind.TYPE_NAME else None
+    if cursor.token.kind not in _LITERAL_KINDS and cursor.token.kind is not Kind.IDENT:
+        raise cursor.unexpected("an annotation value", hint=hint)
+    return cursor.advance()
 
 
 def _constraint(cursor: Cursor) -> ConstraintDecl:

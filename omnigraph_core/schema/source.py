@@ -10,17 +10,12 @@ from collections.abc import Mapping
 
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.records import dataclass
+from omnigraph_core.schema.limits import EXCERPT_COLUMNS_MAX, EXCERPT_LEAD_COLUMNS, REASON_CHARACTERS_MAX
 
 PARSE_ERROR = "parse error"
 CATALOG_ERROR = "catalog error"
 
-# A line longer than this is shown as a window around the caret: generated sources
-# may be one line of many megabytes.
-_EXCERPT_COLUMNS_MAX = 120
-_EXCERPT_LEAD_COLUMNS = 60
 _CUT = "..."
-# Messages quote names and numbers from the source, which may be of any length.
-_REASON_CHARACTERS_MAX = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +48,9 @@ class SourceText:
         line_end = self.text.find("\n", span.start)
         line_end = len(self.text) if line_end < 0 else line_end
         window_start, window_end = line_start, line_end
-        if line_end - line_start > _EXCERPT_COLUMNS_MAX:
-            window_start = max(line_start, span.start - _EXCERPT_LEAD_COLUMNS)
-            window_end = min(line_end, window_start + _EXCERPT_COLUMNS_MAX)
+        if line_end - line_start > EXCERPT_COLUMNS_MAX:
+            window_start = max(line_start, span.start - EXCERPT_LEAD_COLUMNS)
+            window_end = min(line_end, window_start + EXCERPT_COLUMNS_MAX)
         before = _shown(self.text[window_start : span.start])
         after = _shown(self.text[span.start : window_end].removesuffix("\r"))
         if window_start > line_start:
@@ -78,7 +73,7 @@ class SourceError(BadDataError):
         self.file = source.name
         self.line, self.column = source.line_and_column(span.start)
         self.category = category
-        self.reason = _shown(_cut(reason, _REASON_CHARACTERS_MAX))
+        self.reason = _shown(_cut(reason, REASON_CHARACTERS_MAX))
         self.excerpt = source.excerpt(span)
         place = f"{self.file}:{self.line}:{self.column}"
         super().__init__(f"{place}: {category}: {self.reason}\n{self.excerpt}", hint=hint)

@@ -1,4 +1,4 @@
-"""The rules of a load asked in executors, of one part of the keys each.
+"""The rules of a load, checked in executors on one part of the keys each.
 
 Fragments are dealt into parts by the texts that rules compare: a few large objects for
 each part, so that the shuffle costs next to nothing. Each part is then asked by the very
@@ -9,31 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import Change, ChangeSet, Origin, TableChange, Verb
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.dealt import deal
-from omnigraph_core.change.identity import tuple_texts
-from omnigraph_core.change.parts import Part, add_answers, part_numbers
-from omnigraph_core.change.validate import find_violations
-from omnigraph_core.change.violations import Answers, Violations
+import numpy as np
+import pyarrow as pa
+
 from omnigraph_core.errors import OmnigraphError
-from omnigraph_core.load.assemble import VERBS
-from omnigraph_core.load.held import LINE_COLUMN, POSITION_COLUMN, SOURCE_COLUMN, dealt_columns
-from omnigraph_core.load.intake import check_among
+from omnigraph_core.load.held_rows import LINE_COLUMN, POSITION_COLUMN, SOURCE_COLUMN, compared_columns
+from omnigraph_core.load.intake import check_among, newness_in
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.load.roles import Checked
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.changeset import Change, ChangeSet, Newness, Origin, TableChange
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.parts import Part, add_answers, part_numbers
+from omnigraph_core.rules.rows_by_part import deal
+from omnigraph_core.rules.validate import find_violations
+from omnigraph_core.rules.violations import Answers, Violations
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
+from omnigraph_core.schema.arrow import table_schema
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark.intake import WrittenType
 from omnigraph_core.spark.outcome import Json, decode_violation, encode_violation
-from omnigraph_core.spark.spec import JobSpec
+from omnigraph_core.spark.spec import JobSpec, TableAt
 from omnigraph_core.spark.task import TaskFailed, opened
-from omnigraph_core.tables.dataset import Table, Tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from omnigraph_core.values.identity import tuple_texts
 
 By = tuple[str, ...]
 Dealt = tuple[str, By, int, bytes]
@@ -66,7 +66,7 @@ class DealTask:
             for key, number in items:
                 written = self.types[key]
                 for by in dealt_by(written):
-                    rows = written.read(storage, written.fragments[number], dealt_columns(by))
+                    rows = written.read(storage, written.fragments[number], compared_columns(by))
                     rows = _numbered(rows.combine_chunks(), written.fragments[number].start)
                     numbers = part_numbers(tuple_texts(rows, by, written.entity), self.parts)
                     for part, data in enumerate(deal(rows, numbers, self.parts)):
@@ -76,9 +76,6 @@ class DealTask:
 
 
 def _numbered(rows: pa.Table, start: int) -> pa.Table:
-    import numpy as np
-    import pyarrow as pa
-
     return rows.append_column(POSITION_COLUMN, pa.array(np.arange(start, start + rows.num_rows)))
 
 
@@ -87,8 +84,8 @@ class DealtChange(Change):
     """The change of one table, of which only one part is here."""
 
     entity: EntityType
-    verb: Verb
-    fresh: bool
+    newness: Newness
+    replaces: bool
     total: int
     sources: tuple[str, ...]
     dealt: Mapping[By, Sequence[bytes]]
@@ -99,39 +96,28 @@ class DealtChange(Change):
         return self.total
 
     def part(self, by: Sequence[str], part: Part) -> TableChange:
-        import pyarrow as pa
-
-        from omnigraph_core.schema.arrow import table_schema
-
-        names = dealt_columns(tuple(by))
+        names = compared_columns(tuple(by))
         found = [pa.ipc.open_stream(data).read_all() for data in self.dealt.get(tuple(by), ())]
         if not found:
             origin = Origin(self.sources, pa.array([], pa.int32()), pa.array([], pa.int64()))
             rows = table_schema(self.entity).empty_table().select(names)
-            return TableChange(self.entity, self.verb, rows, origin, self.fresh)
+            return TableChange(self.entity, rows, origin, self.newness, self.replaces)
         rows = pa.concat_tables(found).combine_chunks()
         source, lines, positions = (
             rows.column(name).combine_chunks() for name in (SOURCE_COLUMN, LINE_COLUMN, POSITION_COLUMN)
         )
         origin = Origin(self.sources, source, lines, positions)
-        return TableChange(self.entity, self.verb, rows.select(names), origin, self.fresh)
+        return TableChange(self.entity, rows.select(names), origin, self.newness, self.replaces)
 
 
-class _Pinned(Committed):
-    """The tables at the versions the front has named; each executor asks for one part alone."""
+@dataclass(frozen=True, slots=True)
+class _NamedBase:
+    """The tables at the versions the front has named."""
 
-    deals = False
+    tables: Mapping[str, TableAt]
 
-    def __init__(self, tables: Tables, spec: JobSpec) -> None:
-        self.reads = {}
-        self._tables, self._open, self._spec, self._dealt = tables, {}, spec, {}
-
-    def table(self, table_key: str) -> Table:
-        if table_key not in self._open:
-            at = self._spec.committed[table_key]
-            self._open[table_key] = self._tables.open(at.ref, at.version)
-            self.reads[table_key] = at.version
-        return self._open[table_key]
+    def entry(self, table_key: str) -> TableAt:
+        return self.tables[table_key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +144,11 @@ class CheckTask:
         changes: dict[str, Change] = {}
         for key, written in sorted(self.types.items()):
             mine = {by: [data for _, data in sorted(found)] for by, found in dealt.get(key, {}).items()}
-            new = self._change(written, Verb.INSERT, mine)
-            check_among(new, parts, among, asks_ids=bool(written.given_ids))
-            changes[key] = self._change(written, VERBS[self.spec.mode], mine)
-        committed = _Pinned(opened(self.spec, self.settings), self.spec)
+            changes[key] = self._change(written, mine)
+            check_among(changes[key], parts, among, asks_ids=bool(written.given_ids))
+        # Each executor asks for one part alone.
+        base = _NamedBase(self.spec.committed)
+        committed = Committed(opened(self.spec, self.settings), base, deals=False)
         violations, conflicts = Answers(), Answers()
         taken = find_violations(ChangeSet(self.spec.schema, changes, parts), committed, violations, conflicts)
         return {
@@ -172,8 +159,10 @@ class CheckTask:
             "reads": committed.reads,
         }
 
-    def _change(self, written: WrittenType, verb: Verb, dealt: Mapping[By, Sequence[bytes]]) -> DealtChange:
-        return DealtChange(written.entity, verb, written.is_fresh, written.rows, written.sources, dealt)
+    def _change(self, written: WrittenType, dealt: Mapping[By, Sequence[bytes]]) -> DealtChange:
+        newness = newness_in(self.spec.mode, is_fresh=written.is_fresh)
+        replaces = self.spec.mode is LoadMode.OVERWRITE
+        return DealtChange(written.entity, newness, replaces, written.rows, written.sources, dealt)
 
 
 def _encoded(answers: Answers) -> list[Json]:
@@ -181,18 +170,6 @@ def _encoded(answers: Answers) -> list[Json]:
         {"first": [encode_violation(each) for each in found.first], "total": found.total}
         for found in answers.questions
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What all parts answered."""
-
-    among: Violations
-    violations: Violations
-    conflicts: Violations
-    key_conflict: tuple[str, str] | None
-    reads: Mapping[str, int]
-    """The tables that were looked at, with their versions."""
 
 
 def put_together(answers: Sequence[Json]) -> Checked:

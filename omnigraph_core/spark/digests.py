@@ -1,4 +1,4 @@
-"""What the inputs are, for the commit: names, bytes and digests, found while Spark is at work."""
+"""The inputs for the commit: names, sizes and digests, computed while Spark runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from omnigraph_core.load.formats.source import LocalFile
 from omnigraph_core.load.inputs import Input
-from omnigraph_core.load.source import LocalFile
 from omnigraph_core.spark.given import Given
 
 _BYTES_AT_ONCE = 2**20
@@ -26,7 +26,7 @@ class Digests:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        """A load that is given up does not wait for digests."""
+        """An aborted load does not wait for digests."""
         self._over.set()
         self._pool.shutdown()
 

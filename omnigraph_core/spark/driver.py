@@ -1,4 +1,4 @@
-"""The driver of a load: parts to tasks, reports to one result.
+"""The driver of a load: turns splits into tasks, and reports into one result.
 
 It moves no HEAD, and talks to the front through the staging folder alone: the job is read
 from there, progress and result are written there.
@@ -66,7 +66,7 @@ def decode_access(text: str) -> Settings:
 
 
 def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None:
-    """Do the job; whatever comes of it is in the result file."""
+    """Run the job; the result or the failure is written to the result file."""
     # What tasks and driver leave in the staging folder is gone with it; nothing is synced.
     settings = replace(settings, fsync=False)
     storage = open_storage(parse_location(graph, settings.working_directory), settings)
@@ -123,7 +123,7 @@ def _without_pandas() -> Iterator[None]:
 
 
 def _with_partitions(spec: JobSpec, outcomes: Sequence[Json]) -> JobSpec:
-    """The parts as they turned out, where it was Spark that cut them."""
+    """The splits as they turned out, where it was Spark that cut them."""
     if spec.reader is None:
         return spec
     (split,) = spec.splits
@@ -169,7 +169,7 @@ def _collected(work: Any) -> list[Json]:
 
 @contextmanager
 def _spark_failures() -> Iterator[None]:
-    """A failure that outlived all attempts is raised as what it was."""
+    """Raise a failure that survived all attempts as the original error."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -185,7 +185,7 @@ def _spark_failures() -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """The line that says why, of all that Spark says."""
+    """The line of Spark's output that says why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Job aborted" in line or "cancelled" in line]
     others = [line for line in lines if not line.startswith("An error occurred")]
@@ -193,7 +193,7 @@ def _reason(text: str) -> str:
 
 
 class _Companion:
-    """A thread beside the job: tells the front how far it is, and ends the job that nobody waits for."""
+    """A thread beside the job: reports progress to the front, and ends the job if nobody waits for it."""
 
     def __init__(self, context: Any, spec: JobSpec, storage: Storage) -> None:
         self.rows, self.bad = context.accumulator(0), context.accumulator(0)
@@ -260,7 +260,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _tolerant(write: Any) -> None:
-    """Progress that cannot be told is no reason to fail."""
+    """Failing to report progress must not fail the job."""
     try:
         write()
     except OmnigraphError:

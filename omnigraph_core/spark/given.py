@@ -1,4 +1,4 @@
-"""What a load is given: from `--data`, `--format` and `--type` to parts that tasks can read."""
+"""What a load is given: from paths, a format and a type to splits that tasks can read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omnigraph_core.errors import UsageError
+from omnigraph_core.load.formats.source import STDIN
 from omnigraph_core.load.inputs import Input, named_type, resolve_inputs
-from omnigraph_core.load.source import STDIN
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.files import Format
@@ -17,7 +17,7 @@ from omnigraph_core.spark.splits import Split, cut_inputs
 from omnigraph_core.storage import Location
 
 Asked = tuple[Sequence[str], Format | None, str | None]
-"""`--data`, `--format` and `--type`."""
+"""Paths, format and type, as the caller gave them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Given:
 
     splits: tuple[Split, ...]
     keys: frozenset[str] | None
-    """The tables it is about; None if records say."""
+    """The tables it is about; None if the records say."""
     inputs: tuple[Input, ...]
     """The files; none when Spark itself reads, from `paths`."""
     paths: tuple[str, ...] = ()
@@ -38,13 +38,13 @@ def resolve(
     """Raises UsageError for what cannot be read, RefusedError for what tasks could not reach."""
     paths, format_, type_name = asked
     if STDIN in paths:
-        raise UsageError("--spark cannot read standard input", hint="give a file, or load without --spark")
+        raise UsageError("Spark cannot read standard input", hint="use a file, or load without Spark")
     if options.reader is not None:
         return _read_by_spark(paths, type_name, schema, options, graph)
     inputs = resolve_inputs(paths, schema, format_, type_name, settings.s3)
     for each in inputs:
         if each.size is None:
-            raise UsageError(f"'{each.name}' is no regular file, which --spark needs")
+            raise UsageError(f"Spark input must be a regular file: '{each.name}'")
     refuse_out_of_reach(options, graph, [each.name for each in inputs])
     named = [each.entity.table_key for each in inputs if each.entity is not None]
     keys = frozenset(named) if len(named) == len(inputs) else None
@@ -55,7 +55,11 @@ def _read_by_spark(
     paths: Sequence[str], type_name: str | None, schema: Schema, options: SparkOptions, graph: Location
 ) -> Given:
     if type_name is None:
-        raise UsageError(f"--format spark:{options.reader} needs --type", hint="say what its rows are")
+        raise UsageError(
+            f"the Spark format '{options.reader}' needs a type",
+            hint="name the type of its rows",
+            field="type",
+        )
     entity = named_type(schema, type_name)
     local = [path for path in paths if "://" not in path]
     for path in local:

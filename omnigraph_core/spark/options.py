@@ -1,4 +1,4 @@
-"""What a caller says about Spark, and what of it cannot work."""
+"""The Spark options of a caller, and which of them cannot work."""
 
 from __future__ import annotations
 
@@ -35,17 +35,21 @@ class SparkOptions:
 
     def __post_init__(self) -> None:
         if self.deploy_mode not in (None, *_DEPLOY_MODES):
-            raise UsageError(f"--deploy-mode: '{self.deploy_mode}' is none of {', '.join(_DEPLOY_MODES)}")
+            raise UsageError(
+                f"'{self.deploy_mode}' is not one of {', '.join(_DEPLOY_MODES)}", field="spark.deploy_mode"
+            )
         for each in self.conf:
             name, separator, _ = each.partition("=")
             if not separator or not name.startswith("spark."):
-                raise UsageError(f"--spark-conf: '{each}' is not spark.NAME=VALUE")
+                raise UsageError(f"'{each}' is not spark.NAME=VALUE", field="spark.conf")
         if self.master.startswith("local") and _LOCAL.fullmatch(self.master) is None:
             raise UsageError(
-                f"--master: '{self.master}' is not understood", hint="write local[*] or local[4]"
+                f"'{self.master}' is not a Spark master; write local[*] or local[4]", field="spark.master"
             )
         if self.in_cluster and self.is_local:
-            raise UsageError("--deploy-mode cluster needs a --master that is a cluster")
+            raise UsageError(
+                f"'{CLUSTER}' needs a master that is a cluster, not {self.master}", field="spark.deploy_mode"
+            )
 
     @property
     def is_local(self) -> bool:
@@ -54,7 +58,7 @@ class SparkOptions:
 
     @property
     def is_here(self) -> bool:
-        """Do the executors see this machine's files?"""
+        """Can the executors see this machine's files?"""
         return self.is_local or urlsplit(self.master).hostname in _LOOPBACK
 
     @property
@@ -77,12 +81,12 @@ def refuse_out_of_reach(options: SparkOptions, graph: Location, inputs: Sequence
     where = "the driver on the cluster" if options.in_cluster else f"the executors of {options.master}"
     if graph.is_local:
         raise RefusedError(
-            f"{graph.uri} is on this machine's disk, where {where} cannot write",
-            hint="use a graph on s3://, or --master local[*]",
+            f"{graph.uri} is on this machine's disk, which {where} cannot write to",
+            hint="use a graph on s3://, or local[*] as the master",
         )
     for each in inputs:
         if not each.startswith("s3://"):
             raise RefusedError(
-                f"input '{each}' is on this machine's disk, where {where} cannot read it",
-                hint="put the input on s3://, or use --master local[*]",
+                f"input '{each}' is on this machine's disk, which {where} cannot read",
+                hint="put the input on s3://, or use local[*] as the master",
             )

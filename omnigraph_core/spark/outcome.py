@@ -1,7 +1,7 @@
-"""What tasks report of their parts: small, as JSON, and all the front needs to go on.
+"""What tasks report about their splits: small JSON with all that the front needs to continue.
 
-Lines are counted from the beginning of a part until the front knows how many lines the
-parts before it have.
+Lines are counted from the beginning of a split until the front knows how many lines the
+splits before it have.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph_core import errors
-from omnigraph_core.change.violations import InvalidRecords, Violation
 from omnigraph_core.errors import InternalError, OmnigraphError, StorageError
-from omnigraph_core.load.compressed import DamagedInput
-from omnigraph_core.load.source import LineTooLong
+from omnigraph_core.load.formats.compressed import DamagedInput
+from omnigraph_core.load.formats.source import LineTooLong
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.violations import InvalidRecords, Violation
 from omnigraph_core.spark.splits import Split
 from omnigraph_core.storage import Storage
 
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 class JobAborted(StorageError):
-    """Spark gave up, for a reason that is in its log if anywhere."""
+    """Spark gave up; the reason, if known, is in its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class NewFragment:
 
     fragment: str
     rows: int
-    files: tuple[tuple[str, int], ...]
+    files: tuple[tuple[str, int, str | None], ...]
+    """Path, size and digest of each."""
     first_line: int
     """Where lines follow each other, and where all ids were given or none was, this is all there is
     to say about where rows were; else it is in the file `places` of the staging folder."""
@@ -103,7 +104,7 @@ def decode_outcome(content: Json) -> SplitOutcome:
             each["dropped"],
             each["key_bytes"],
             tuple(
-                NewFragment(text, rows, tuple((path, size) for path, size in files), first, given, places)
+                NewFragment(text, rows, tuple(map(tuple, files)), first, given, places)
                 for text, rows, files, first, given, places in each["fragments"]
             ),
             tuple(each["pieces"]),
@@ -181,7 +182,7 @@ def _shifted(violation: Violation, by: int) -> Violation:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """All parts, read."""
+    """All splits, read."""
 
     splits: tuple[Split, ...]
     outcomes: tuple[SplitOutcome, ...]
@@ -227,7 +228,7 @@ class Parsed:
             for outcome in self.outcomes
             for found in outcome.types.values()
             for fragment in found.fragments
-            for path, _ in fragment.files
+            for path, *_ in fragment.files
         }
 
 

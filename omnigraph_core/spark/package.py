@@ -1,4 +1,4 @@
-"""The Python that executors need of OmniGraph, as one zip for `--py-files`."""
+"""The part of OmniGraph that executors need, as one zip that spark-submit can ship."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task does with the rows of its part: check them one by one, and write them down.
+"""What a task does with the rows of its part: check each of them, and write them.
 
 Every file is on a list in the staging folder from the moment it is whole, so that a load
 that is abandoned, or a task whose report is never used, leaves nothing behind.
@@ -9,17 +9,19 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from omnigraph_core.change.changeset import Origin, TableChange
-from omnigraph_core.change.identity import FreshIds
-from omnigraph_core.change.values import check_values
-from omnigraph_core.change.violations import Violations
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph_core.errors import BusyError
-from omnigraph_core.load.assemble import VERBS
-from omnigraph_core.load.held import key_columns
-from omnigraph_core.load.records import TypedRows
+from omnigraph_core.load.formats.typed_rows import TypedRows
+from omnigraph_core.load.held_rows import key_columns
 from omnigraph_core.load.rejects import record_lines
+from omnigraph_core.rules.changeset import Origin, TableChange
+from omnigraph_core.rules.values import check_values
+from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.spark.outcome import NewFragment, TypeOutcome
@@ -28,9 +30,7 @@ from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.fragments import fragment_text
 from omnigraph_core.tables.sink import RowSink
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from omnigraph_core.values.identity import FreshIds
 
 LINE_COLUMN, GIVEN_COLUMN = "@line", "@given"
 # A piece is one object, and is sent whole.
@@ -63,7 +63,7 @@ class Workplace:
         self._numbers = 0
 
     def check_wanted(self) -> None:
-        """Raise if nobody waits for this any more: whoever cleaned up must not be outlived by files."""
+        """Raise if the load is over: no file may appear after its clean-up."""
         if not self.storage.control.exists(self.spec.record):
             raise Abandoned("the load has ended")
 
@@ -112,13 +112,12 @@ class FragmentWriter:
     def _checked(self, piece: TypedRows, violations: Violations) -> tuple[pa.Table, pa.Array]:
         """The rows whose values are right; only asked of those that are wrong when these are rejected."""
         is_rejecting = self._place.spec.is_rejecting
-        verb = VERBS[self._place.spec.mode]
         origin = Origin.of(piece.source, piece.lines, 0 if is_rejecting else None)
         if not is_rejecting:
-            check_values(TableChange(self._entity, verb, piece.rows, origin), violations)
+            check_values(TableChange(self._entity, piece.rows, origin), violations)
             return piece.rows, piece.lines
         found = Violations(keep=None)
-        check_values(TableChange(self._entity, verb, piece.rows, origin), found)
+        check_values(TableChange(self._entity, piece.rows, origin), found)
         if not found.total:
             return piece.rows, piece.lines
         return self._without_bad(piece, found, violations)
@@ -126,9 +125,6 @@ class FragmentWriter:
     def _without_bad(
         self, piece: TypedRows, found: Violations, violations: Violations
     ) -> tuple[pa.Table, pa.Array]:
-        import numpy as np
-        import pyarrow as pa
-
         bad = sorted({each.row[1] for each in found.first if each.row is not None})
         records = dict(zip(bad, record_lines(piece.rows.take(pa.array(bad)), self._entity), strict=True))
         for each in found.first:
@@ -141,9 +137,6 @@ class FragmentWriter:
 
     def _identified(self, rows: pa.Table) -> pa.Table:
         """With ids for the rows that came without."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         ids = rows.column(ID_COLUMN).combine_chunks()
         self._given += len(ids) - ids.null_count
         rows = rows.append_column(GIVEN_COLUMN, ids.is_valid())
@@ -158,8 +151,6 @@ class FragmentWriter:
         return bool(sum(rows.nbytes for rows in self._waiting) > _FRAGMENT_BYTES)
 
     def _write(self, number: int) -> None:
-        import pyarrow as pa
-
         rows = pa.concat_tables(self._waiting)
         self._waiting = [rows.slice(number)]
         self._waiting_rows -= number
@@ -168,13 +159,13 @@ class FragmentWriter:
         before, files = len(self._sink.fragments), len(self._sink.files)
         self._sink.write(rows.select(rows.column_names[:-2]))
         (fragment,) = self._sink.fragments[before:]
-        mine = tuple((file.path, file.size) for file in self._sink.files[files:])
+        mine = tuple((file.path, file.size, file.digest) for file in self._sink.files[files:])
         self._written.append(self._described(fragment_text(fragment), mine, rows))
 
-    def _described(self, fragment: str, files: tuple[tuple[str, int], ...], rows: pa.Table) -> NewFragment:
+    def _described(
+        self, fragment: str, files: tuple[tuple[str, int, str | None], ...], rows: pa.Table
+    ) -> NewFragment:
         """Lines ascend, so they follow each other if the last is where it should be."""
-        import pyarrow.compute as pc
-
         count, lines = rows.num_rows, rows.column(LINE_COLUMN)
         first, given = lines[0].as_py(), pc.sum(rows.column(GIVEN_COLUMN)).as_py()
         places = None
@@ -194,8 +185,6 @@ def _encode_places(rows: pa.Table) -> bytes:
 
 def read_places(storage: Storage, new: NewFragment) -> tuple[pa.Array, pa.Array]:
     """Of each row of a fragment its line in the part it was read from, and whether it gave its id."""
-    import numpy as np
-    import pyarrow as pa
     from pyarrow import parquet as pq
 
     if new.places is None:
@@ -203,7 +192,7 @@ def read_places(storage: Storage, new: NewFragment) -> tuple[pa.Array, pa.Array]
         return pa.array(lines), pa.repeat(pa.scalar(new.given_ids > 0), new.rows)
     found = storage.control.get(new.places)
     if found is None:
-        raise Abandoned(f"{new.places} is not there any more")
+        raise Abandoned(f"{new.places} no longer exists")
     rows = pq.read_table(io.BytesIO(found.data))
     return rows.column(LINE_COLUMN).combine_chunks(), rows.column(GIVEN_COLUMN).combine_chunks()
 
@@ -231,8 +220,6 @@ class PieceWriter:
         return TypeOutcome(pieces=tuple(self._pieces))
 
     def _write(self) -> None:
-        import pyarrow as pa
-
         self._place.check_wanted()
         rows = pa.concat_tables(self._waiting)
         stream = io.BytesIO()
@@ -245,9 +232,7 @@ class PieceWriter:
 
 def read_piece(storage: Storage, path: str) -> pa.Table:
     """The rows of a piece, their lines in the last column."""
-    import pyarrow as pa
-
     found = storage.control.get(path)
     if found is None:
-        raise Abandoned(f"{path} is not there any more")
+        raise Abandoned(f"{path} no longer exists")
     return pa.ipc.open_stream(found.data).read_all()

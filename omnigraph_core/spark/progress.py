@@ -1,4 +1,4 @@
-"""How far a job is: told by the driver through the staging folder, shown by the front."""
+"""Progress of a job: written by the driver to the staging folder, shown by the front."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph_core.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The phase, its tasks, and the rows read and mistakes found so far, by all attempts at parts."""
+    """The phase, its tasks, and the rows read and mistakes found so far, by all attempts at splits."""
 
     phase: str
     done: int
@@ -33,7 +33,7 @@ def write_progress(storage: Storage, folder: str, progress: JobProgress) -> None
 
 
 def read_progress(storage: Storage, folder: str) -> JobProgress | None:
-    """The last that was told; nothing is lost if it cannot be read."""
+    """The latest progress; harmless if it cannot be read."""
     try:
         found = storage.control.get(_path(folder))
         return None if found is None else JobProgress(**json.loads(found.data))

@@ -10,7 +10,7 @@ from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import InternalError
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema, parse_compiled, pretty_json
 from omnigraph_core.schema.files import Format
@@ -37,6 +37,10 @@ class TableAt:
     ref: TableRef
     version: int
 
+    @property
+    def table_version(self) -> int:
+        return self.version
+
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
@@ -55,7 +59,7 @@ class JobSpec:
     memory_limit_bytes: int
     """Where keys need more than a load may keep of them, the rules are asked in executors."""
     splits: tuple[Split, ...]
-    """The parts; when Spark itself reads, one that stands for all of its partitions."""
+    """The splits; when Spark itself reads, one that stands for all of its partitions."""
     reader: str | None
     """The format that Spark itself reads, from `paths`."""
     paths: tuple[str, ...]
@@ -105,7 +109,7 @@ class JobSpec:
 def read_spec(storage: Storage, operation_id: str) -> JobSpec:
     found = storage.control.get(_path(operation_id))
     if found is None:
-        raise InternalError(f"the load {operation_id} is not there any more")
+        raise InternalError(f"the load {operation_id} no longer exists")
     content: dict[str, Any] = json.loads(found.data)
     if content["format"] != _FORMAT_VERSION:
         raise InternalError("the job was submitted by another version of OmniGraph")

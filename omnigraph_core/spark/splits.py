@@ -1,4 +1,4 @@
-"""The input cut into parts that tasks can read side by side.
+"""The input cut into splits that tasks can read side by side.
 
 JSON lines that are not compressed are cut anywhere: a line belongs to the part in which
 it begins. Parquet is cut between row groups. Everything else is one part a file: where a
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from omnigraph_core.load.compressed import CODECS
+from omnigraph_core.load.formats.compressed import CODECS
+from omnigraph_core.load.formats.parquet import ParquetSource
+from omnigraph_core.load.formats.source import LocalFile, Place
 from omnigraph_core.load.inputs import Input
-from omnigraph_core.load.parquet import ParquetSource
-from omnigraph_core.load.source import LocalFile, Place
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.files import Format
 
@@ -42,12 +42,12 @@ class Split:
 
 
 def cut_inputs(inputs: Sequence[Input]) -> list[Split]:
-    """The parts of all inputs, in the order of their records."""
-    found = [part for given in inputs for part in _parts(given, SPLIT_BYTES)]
+    """The splits of all inputs, in the order of their records."""
+    found = [split for given in inputs for split in _splits(given, SPLIT_BYTES)]
     return [replace(part, number=number) for number, part in enumerate(found)]
 
 
-def _parts(given: Input, split_bytes: int) -> Iterator[Split]:
+def _splits(given: Input, split_bytes: int) -> Iterator[Split]:
     size = given.size or 0
     key = None if given.entity is None else given.entity.table_key
     whole = Split(0, given.name, _place(given), given.format, key, 0, size, is_whole=True, size=size)

@@ -1,4 +1,4 @@
-"""spark-submit: found, started, watched and, if need be, stopped.
+"""spark-submit: finding, starting, watching and, if necessary, stopping it.
 
 Everything Spark says goes to a log file, which is named when the job fails and removed
 when it does not.
@@ -72,12 +72,17 @@ def find_submit(options: SparkOptions, settings: Settings) -> Path:
         found = importlib.util.find_spec("pyspark")
         if found is None or found.origin is None:
             raise UsageError(
-                "--spark needs pyspark, which is not installed", hint="pip install 'omnigraph[spark]'"
+                "loading with Spark needs pyspark, which is not installed",
+                hint="pip install 'omnigraph[spark]'",
             )
         home = Path(found.origin).parent
     submit = home / "bin" / "spark-submit"
     if not submit.is_file():
-        raise UsageError(f"there is no Spark in {home}", hint="--spark-home names where bin/spark-submit is")
+        raise UsageError(
+            f"there is no Spark in {home}",
+            hint="name the directory that has bin/spark-submit",
+            field="spark.home",
+        )
     java_of_python(settings)
     return submit
 
@@ -112,7 +117,7 @@ class Submission:
         """Why the log is worth keeping; None if there is a result, or a failure that says it all."""
         try:
             if read_result(self._storage, spec.folder) is None:
-                return f"the Spark job ended with code {code} and without a result"
+                return f"the Spark job exited with code {code} and left no result"
         except JobAborted as error:
             return str(error)
         except OmnigraphError:
@@ -192,7 +197,7 @@ class Submission:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End Spark and everything it has started: asked first, then made to."""
+    """Stop Spark and everything it started: first politely, then by force."""
     if process.poll() is not None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):

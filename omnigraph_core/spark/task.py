@@ -1,18 +1,20 @@
-"""One task: a part of the input read and written down. Runs in an executor."""
+"""One task: reads and writes a part of the input. Runs in an executor."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from omnigraph_core import faults
-from omnigraph_core.change.violations import SHOWN_MAX, Violations
 from omnigraph_core.errors import BadDataError, LimitError, OmnigraphError, UsageError
-from omnigraph_core.load.parquet import read_batches
-from omnigraph_core.load.records import TypedRows
+from omnigraph_core.load.formats.parquet import read_batches
+from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.records import dataclass
+from omnigraph_core.rules.violations import SHOWN_MAX, Violations
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark.outcome import Json, SplitOutcome, TypeOutcome, encode_failure
 from omnigraph_core.spark.parse import FragmentWriter, PieceWriter, Workplace, Writer
@@ -22,9 +24,6 @@ from omnigraph_core.spark.splits import Split
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 FAILURE_MARK = "@@omnigraph@@"
 
 # A worker runs many tasks, and opening a graph takes a moment.
@@ -32,7 +31,7 @@ _opened: dict[str, Tables] = {}
 
 
 class TaskFailed(Exception):
-    """A failure that may pass: Spark tries the task again. The text carries it to the driver."""
+    """A transient failure: Spark retries the task. The text carries it to the driver."""
 
     def __init__(self, error: OmnigraphError) -> None:
         super().__init__(f"{FAILURE_MARK}{json.dumps(encode_failure(error))}{FAILURE_MARK}")
@@ -107,7 +106,7 @@ class _Writing:
 
 @dataclass(frozen=True, slots=True)
 class ParseTask(_Writing):
-    """Reads the parts of one partition."""
+    """Reads the splits of one partition."""
 
     def __call__(self, splits: Iterable[Split]) -> Iterator[Json]:
         for split in splits:
@@ -123,7 +122,6 @@ class TakeTask(_Writing):
     split: Split
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -139,7 +137,7 @@ class TakeTask(_Writing):
 
 
 class _Counted:
-    """Batches that are counted on their way."""
+    """Counts batches as they pass."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -97,6 +97,7 @@ def _open_s3(location: Location, settings: Settings) -> Storage:
             actor=settings.default_actor,
             timeout_s=settings.lock_timeout_s,
             ttl_s=ttl_s,
+            dead_after_s=settings.s3.lease_dead_after_s,
         ),
         # What S3 has confirmed is durable.
         syncer=Syncer(enabled=False),

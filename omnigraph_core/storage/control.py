@@ -20,7 +20,7 @@ something unique (an operation id, a nonce) in its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from omnigraph_core.errors import ConflictError, StorageError
@@ -38,13 +38,15 @@ class ControlObject:
 
     data: bytes
     e_tag: str
+    modified_s: float | None = None
+    """When it was written by the clock of the store, to the second; None where that is our own clock."""
 
 
 class ObjectExists(ConflictError):
-    """`create` found an object at the path: somebody was first."""
+    """`create` found an object at the path: another process was first."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} exists already")
+        super().__init__(f"{path} already exists")
         self.path = path
 
     def details(self) -> Mapping[str, object]:
@@ -55,7 +57,7 @@ class ObjectChanged(ConflictError):
     """`replace` found another version than the one named by the e-tag, or none."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} was changed or removed by somebody else")
+        super().__init__(f"{path} was changed or removed by another process")
         self.path = path
 
     def details(self) -> Mapping[str, object]:
@@ -94,8 +96,17 @@ class ControlStore(Protocol):
     def list(self, prefix: str) -> Names:
         """The sorted names (not paths) of the objects directly below `prefix`."""
 
+    def written_at(self, prefix: str) -> Mapping[str, float]:
+        """When each object directly below `prefix` was written, by name; in seconds of the store's clock."""
+
     def delete(self, path: str) -> None:
         """Remove the object if it exists."""
+
+    def list_prefix(self, prefix: str) -> Names:
+        """The sorted paths (not names) of everything below `prefix`, at any depth, datasets included."""
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove exactly these objects, as far as they exist; not atomic. A folder left empty goes too."""
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove everything below `prefix`, datasets included. Not atomic: the caller must own it."""
@@ -105,6 +116,13 @@ class ControlStore(Protocol):
 
     def size(self, path: str) -> int | None:
         """Its size in bytes, or None when there is none. Also answers for files of datasets."""
+
+    def digest(self, path: str) -> str | None:
+        """What tells the bytes of a file from any others, or None when there is none.
+
+        `sha256:HEX` of what can be read from a local disk; `etag:TEXT` of what the store says of
+        an object, without reading it. Also answers for files of datasets.
+        """
 
     def entries(self) -> Names:
         """The sorted names of everything directly below the root, whoever put it there."""

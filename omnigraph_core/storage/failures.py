@@ -53,7 +53,7 @@ class SyncFailed(StorageFailure):
     """An fsync failed: what was written may be lost although a read still shows it.
 
     The kernel drops the failed pages and reports the error once, so a second fsync
-    would succeed and prove nothing. Whoever sees this error rolls back.
+    would succeed and prove nothing. A writer that sees this error rolls back.
     """
 
 
@@ -76,7 +76,7 @@ def storage_failure(error: OSError, action: str, path: Path | str) -> StorageFai
             f"{cannot}: no space left on the device",
             path=str(path),
             errno_name=name,
-            hint="free some space (`omnigraph cleanup` removes old versions) and run the command again",
+            hint="free some space and run the command again",
         )
     if error.errno == errno.EROFS:
         return AccessDenied(

@@ -4,7 +4,7 @@ Fault model and rules:
 
 - The kernel frees a lock when its holder dies, also by `kill -9`. Nothing else
   does: there is no expiry, so a stopped process keeps its lock.
-- Lock files are never unlinked by us. If somebody does it anyway, two processes
+- Lock files are never unlinked by us. If another program does it anyway, two processes
   could hold locks on two files of one name; so the inode is compared after locking
   (a waiter starts again on the new file) and in `check` (a holder finds out).
 - A `flock` belongs to the open file, not to the process: a second lock object on
@@ -34,6 +34,7 @@ from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import now_us
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.failures import ABSENT, translated
+from omnigraph_core.storage.limits import LOCK_RECORD_BYTES_MAX
 from omnigraph_core.storage.locks import (
     Claim,
     HeldLocks,
@@ -48,8 +49,6 @@ from omnigraph_core.storage.locks import (
     wait_until,
 )
 from omnigraph_core.storage.sync import Syncer
-
-_RECORD_BYTES_MAX = 16_384
 
 
 class LocalLocks:
@@ -258,7 +257,7 @@ class FileLock:
 
 
 def _read_record(descriptor: int) -> LockRecord | None:
-    return decode_record(os.pread(descriptor, _RECORD_BYTES_MAX, 0))
+    return decode_record(os.pread(descriptor, LOCK_RECORD_BYTES_MAX, 0))
 
 
 def _write_record(descriptor: int, record: LockRecord) -> None:

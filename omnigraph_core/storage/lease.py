@@ -4,7 +4,7 @@ An object cannot be locked, but it can be replaced by exactly one of several riv
 So a lock is an object that says who holds it, and that its holder replaces every
 third of the `ttl` by one with a new nonce. Fault model and rules:
 
-- No clock is compared with another. A holder counts `ttl` from *before* the request
+- No clock of ours is compared with another. A holder counts `ttl` from *before* the request
   of its last successful renewal; a rival counts 1.25 × `ttl` (the holder's, from the
   object) from *after* it first saw an e-tag, and takes over only if the e-tag is
   still the same. As long as clocks run at about the same speed, the holder has
@@ -15,9 +15,16 @@ third of the `ttl` by one with a new nonce. Fault model and rules:
 - Every acquisition has an owner id, every write a nonce. So a request that landed
   although its answer was lost, or that lands late, is recognised as ours.
 - A holder that cannot reach S3 keeps trying until its time is over.
-- A dead holder's lease cannot be told from a live one's at first sight: whoever
-  wants it has to watch it for 1.25 × `ttl`. What one lock object of a graph has
-  seen counts for the others of the same process.
+- A lease that ran out a moment ago cannot be told from a live one at first sight:
+  whoever wants it has to watch it for 1.25 × `ttl`. What one lock object of a graph
+  has seen counts for the others of the same process.
+- But a command that looks once must be able to tell the long dead. So a lease is also
+  judged by the clock of the store alone: by the time it was written against the time
+  of something written now (`StoreClock`). One that is older than 10 × `ttl`, and
+  than a minute, has missed thirty renewals, and its holder stopped counting on it nine
+  `ttl` ago. The margin is for stores of several nodes, whose clocks differ and are
+  set: a store whose clocks disagree by more than that may have a live lease taken over,
+  which costs its holder the work and nobody the data (`check`, and the proofs below it).
 - Releasing writes a free lease and keeps the token; removing the object starts the
   tokens again from 1. A lease that cannot be read goes on at the clock's
   microseconds, above every counted token.
@@ -29,23 +36,28 @@ elsewhere (`locks`).
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
-import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.ids import now_us
-from omnigraph_core.records import dataclass
-from omnigraph_core.storage.control import ControlStore, ObjectChanged, ObjectExists
+from omnigraph_core.storage.control import ControlStore
 from omnigraph_core.storage.failures import StorageFailure, Unreachable
+from omnigraph_core.storage.lease_object import (
+    LeaseObject,
+    LeaseRecord,
+    LeaseWatch,
+    Seen,
+    StoreClock,
+    now_s,
+)
+from omnigraph_core.storage.limits import LEASE_RENEWALS
 from omnigraph_core.storage.locks import (
     Claim,
     HeldLocks,
@@ -58,94 +70,33 @@ from omnigraph_core.storage.locks import (
     wait_until,
 )
 
-RENEWALS_PER_TTL = 3
-TAKEOVER_FACTOR = 1.25
-_TTL_MAX_S = 3600.0
 _POLL_FIRST_S = 0.02
 _POLL_MAX_S = 0.5
-
-
-def now_s() -> float:
-    """Seconds on a clock of this machine that never goes back and, on Linux, does not stop in sleep."""
-    return time.clock_gettime(_CLOCK)
-
-
-_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
-    """The content of a lease; free when it has no holder. `owner` is one acquisition, `nonce` one write."""
-
-    token: int
-    owner: str
-    ttl_s: float
-    holder: LockHolder | None
-    nonce: str
-
-    def encode(self) -> bytes:
-        fields = {
-            "state": "held" if self.holder else "free",
-            "token": self.token,
-            "owner": self.owner,
-            "nonce": self.nonce,
-            "ttl_s": self.ttl_s,
-            "holder": self.holder.as_json() if self.holder else None,
-        }
-        return json.dumps(fields).encode() + b"\n"
-
-    def renewed(self) -> LeaseRecord:
-        return replace(self, nonce=secrets.token_hex(8))
-
-    def freed(self) -> LeaseRecord:
-        return replace(self.renewed(), holder=None)
-
-
-def decode_lease(content: bytes) -> LeaseRecord | None:
-    """The record in a lease object; None when it holds none that can be read."""
-    try:
-        fields = json.loads(content)
-        holder = fields["holder"]
-        return LeaseRecord(
-            token=int(fields["token"]),
-            owner=str(fields["owner"]),
-            ttl_s=float(fields["ttl_s"]),
-            holder=LockHolder(**holder) if holder else None,
-            nonce=str(fields["nonce"]),
-        )
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A version of a lease as read from S3; a record of None cannot be read."""
-
-    e_tag: str
-    record: LeaseRecord | None
-
-    @property
-    def is_free(self) -> bool:
-        return self.record is not None and self.record.holder is None
-
-    def belongs_to(self, owner: str) -> bool:
-        return self.record is not None and self.record.holder is not None and self.record.owner == owner
+_POLL_SHARE = 0.5  # Every look is a request.
 
 
 class S3Locks:
     """The locks of a graph on S3; `store` should give up on a request well within `ttl_s`."""
 
-    def __init__(self, store: ControlStore, *, actor: str, timeout_s: float, ttl_s: float) -> None:
+    def __init__(
+        self,
+        store: ControlStore,
+        *,
+        actor: str,
+        timeout_s: float,
+        ttl_s: float,
+        dead_after_s: float | None = None,
+    ) -> None:
         self._store = store
         self._actor = actor
         self._timeout_s = timeout_s
         self._ttl_s = ttl_s
-        self._watch = _Watch(ttl_s)
+        self._watch = LeaseWatch(ttl_s, StoreClock(store), dead_after_s)
 
     def lock(self, name: str, *, doing: str = "", operation_id: str | None = None) -> Lease:
         return Lease(
             name,
-            _LeaseObject(self._store, _path(name)),
+            LeaseObject(self._store, _path(name)),
             self._watch,
             claim=Claim(self._actor, doing, operation_id),
             timeout_s=self._timeout_s,
@@ -164,9 +115,12 @@ class S3Locks:
         return take_all(locks, self._timeout_s if timeout_s is None else timeout_s)
 
     def read_holder(self, name: str) -> LockHolder | None:
-        """See `Locks.read_holder`. A holder that died is shown until its lease has been watched run out."""
+        """See `Locks.read_holder`. A holder that died is shown until its lease has been watched run out.
+
+        Not by the store's clock: asking that writes.
+        """
         path = _path(name)
-        seen = _LeaseObject(self._store, path).read()
+        seen = LeaseObject(self._store, path).read()
         if seen is None or seen.record is None or self._watch.has_run_out(path, seen):
             return None
         return seen.record.holder
@@ -179,53 +133,13 @@ def _path(name: str) -> str:
     return f"{layout.LOCKS_DIR}/{file_stem(name)}.json"
 
 
-class _Watch:
-    """Since when each lease has had the e-tag it was last seen with. Safe between threads."""
-
-    def __init__(self, ttl_s: float) -> None:
-        self._ttl_s = ttl_s
-        self._since: dict[str, tuple[str, float]] = {}
-        self._guard = threading.Lock()
-
-    def has_run_out(self, path: str, seen: _Seen) -> bool:
-        """Note what was seen just now; true if the same was seen long enough ago."""
-        ttl_s = min(seen.record.ttl_s, _TTL_MAX_S) if seen.record else self._ttl_s
-        with self._guard:
-            e_tag, since = self._since.get(path, ("", 0.0))
-            if e_tag != seen.e_tag:
-                self._since[path] = (seen.e_tag, now_s())
-                return False
-        return now_s() - since >= ttl_s * TAKEOVER_FACTOR
-
-
-class _LeaseObject:
-    """One lease on S3: reading, and writing on condition."""
-
-    def __init__(self, store: ControlStore, path: str) -> None:
-        self._store = store
-        self.path = path
-
-    def read(self) -> _Seen | None:
-        found = self._store.get(self.path)
-        return _Seen(found.e_tag, decode_lease(found.data)) if found is not None else None
-
-    def write(self, record: LeaseRecord, over: str | None) -> str | None:
-        """Write over the version with this e-tag (None: over nothing); None when a rival was faster."""
-        try:
-            if over is None:
-                return self._store.create(self.path, record.encode())
-            return self._store.replace(self.path, record.encode(), over)
-        except (ObjectExists, ObjectChanged):
-            return None
-
-
 class _Renewal:
     """A held lease: renews it in a background thread until stopped, lost or out of time.
 
     `until_s`, the end of our time, only moves when a renewal is known to have landed.
     """
 
-    def __init__(self, lease: _LeaseObject, record: LeaseRecord, e_tag: str, until_s: float) -> None:
+    def __init__(self, lease: LeaseObject, record: LeaseRecord, e_tag: str, until_s: float) -> None:
         self.record = record
         self.pid = os.getpid()
         self._lease = lease
@@ -262,7 +176,7 @@ class _Renewal:
             self._lease.write(self.record.freed(), seen.e_tag)
 
     def _run(self) -> None:
-        period_s = self.record.ttl_s / RENEWALS_PER_TTL
+        period_s = self.record.ttl_s / LEASE_RENEWALS
         pause_s = period_s
         while not self._stopped.wait(pause_s) and not self._is_lost():
             try:
@@ -307,7 +221,7 @@ class _Renewal:
             raise LockLost(name, self._lost_because or "")
 
 
-def _taken_by(seen: _Seen | None) -> str:
+def _taken_by(seen: Seen | None) -> str:
     if seen is None:
         return "its lease was removed"
     if seen.record is None or seen.record.holder is None:
@@ -319,7 +233,14 @@ class Lease:
     """A `Lock` on one lease object. Use one object from one thread; two objects exclude each other."""
 
     def __init__(
-        self, name: str, lease: _LeaseObject, watch: _Watch, *, claim: Claim, timeout_s: float, ttl_s: float
+        self,
+        name: str,
+        lease: LeaseObject,
+        watch: LeaseWatch,
+        *,
+        claim: Claim,
+        timeout_s: float,
+        ttl_s: float,
     ) -> None:
         self._name = name
         self._lease = lease
@@ -359,7 +280,8 @@ class Lease:
             return taken
 
         pause_max_s = min(_POLL_MAX_S, self._ttl_s / 10)
-        if wait_until(attempt, limit_s, pause_first_s=_POLL_FIRST_S, pause_max_s=pause_max_s):
+        pauses = {"pause_first_s": _POLL_FIRST_S, "pause_max_s": pause_max_s, "pause_share": _POLL_SHARE}
+        if wait_until(attempt, limit_s, **pauses):
             return self
         if unreachable is not None:
             raise unreachable
@@ -412,13 +334,13 @@ class Lease:
     ) -> None:
         self.release()
 
-    def _may_take(self, seen: _Seen | None) -> bool:
-        """Free, ours (an earlier attempt landed unnoticed), or watched until it ran out."""
+    def _may_take(self, seen: Seen | None) -> bool:
+        """Free, ours (an earlier attempt landed unnoticed), watched until it ran out, or long dead."""
         if seen is None or seen.is_free or seen.belongs_to(self._owner):
             return True
-        return self._watch.has_run_out(self._lease.path, seen)
+        return self._watch.has_run_out(self._lease.path, seen) or self._watch.is_long_dead(seen)
 
-    def _next_token(self, seen: _Seen | None) -> int:
+    def _next_token(self, seen: Seen | None) -> int:
         if seen is None:
             return 1
         return seen.record.token + 1 if seen.record else now_us()

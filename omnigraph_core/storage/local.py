@@ -28,7 +28,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -111,12 +111,40 @@ class LocalControlStore:
             except ABSENT:
                 return []
 
+    def written_at(self, prefix: str) -> Mapping[str, float]:
+        folder = self._file(prefix) if prefix else self._root
+        with translated("list", folder):
+            try:
+                with os.scandir(folder) as found:
+                    entries = [entry for entry in found if _is_listed(entry.name) and entry.is_file()]
+                    return {entry.name: _modified_s(entry) for entry in entries}
+            except ABSENT:
+                return {}
+
     def delete(self, path: str) -> None:
         file = self._file(path)
         with suppress(_ParentMissing), translated("delete", file), _locked(file.parent) as directory:
             with suppress(FileNotFoundError):
                 os.unlink(file.name, dir_fd=directory)
             faults.hit("control.delete.gone")
+
+    def list_prefix(self, prefix: str) -> Names:
+        folder = self._file(prefix)
+        found: Names = []
+        with translated("list", folder):
+            for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
+                inside = Path(parent).relative_to(self._root).as_posix()
+                found += [f"{inside}/{name}" for name in names if _is_listed(name)]
+        return sorted(found)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        files = [self._file(path) for path in paths]
+        self._durable.clear()
+        for file in files:
+            with translated("delete", file), suppress(*ABSENT):
+                os.unlink(file)
+        for folder in {file.parent for file in files}:
+            _remove_empty(folder, self._root)
 
     def delete_prefix(self, prefix: str) -> None:
         import shutil
@@ -140,6 +168,15 @@ class LocalControlStore:
             except ABSENT:
                 return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def digest(self, path: str) -> str | None:
+        file = self._file(path)
+        with translated("read", file):
+            try:
+                with open(file, "rb") as stream:
+                    return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
+            except ABSENT:
+                return None
 
     def entries(self) -> Names:
         with translated("list", self._root):
@@ -204,6 +241,23 @@ class LocalControlStore:
                 os.unlink(name, dir_fd=directory)
 
 
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Remove the folder and the parents that it leaves empty, up to the root."""
+    while folder != root:
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            pass
+        except OSError:  # Not empty, or somebody puts something there at this moment.
+            return
+        folder = folder.parent
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, ABSENT):
+        raise error
+
+
 class _ParentMissing(Exception):
     """The directory of an object does not exist, so neither does the object."""
 
@@ -263,3 +317,11 @@ def _e_tag(data: bytes, status: os.stat_result) -> str:
 
 def _is_listed(name: str) -> bool:
     return not name.startswith(TEMPORARY_PREFIX)
+
+
+def _modified_s(entry: os.DirEntry[str]) -> float:
+    """A file that has gone since it was listed counts as written now: it is nobody's to remove."""
+    try:
+        return entry.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()

@@ -1,4 +1,4 @@
-"""Where a graph is: the one reading of `--store`, a positional GRAPH or a config entry.
+"""Where a graph is: the one reading of a store that a caller, the environment or a config file names.
 
 A location is only text: nothing is opened, created or resolved here. Two spellings
 of one place (`g/`, `./g`, `file:///…/g`) give equal locations; a symbolic link and
@@ -80,14 +80,14 @@ def _check_text(text: str) -> None:
     except UnicodeEncodeError as error:
         raise UsageError(f"{text!a}: a graph's location must be UTF-8 text") from error
     if "\0" in text:
-        raise UsageError(f"{text!a}: a graph's location cannot hold a NUL character")
+        raise UsageError(f"{text!a}: a graph's location cannot contain a NUL character")
 
 
 def _local(text: str, cwd: Path) -> Location:
     absolute = os.path.abspath(os.path.join(cwd, text))
     _check_text(absolute)
     if _CONTROL_CHARACTER.search(absolute):
-        raise UsageError(f"{absolute!a}: a graph's location cannot hold control characters")
+        raise UsageError(f"{absolute!a}: a graph's location cannot contain control characters")
     # POSIX lets exactly two leading slashes mean something else; for us they never do.
     return Location("file", "/" + absolute.lstrip("/"))
 
@@ -113,7 +113,9 @@ def _s3(text: str, rest: str) -> Location:
         raise UsageError(f"{text}: no valid bucket name", hint="write s3://bucket/prefix")
     prefix = prefix.rstrip("/")
     if prefix and any(part in ("", ".", "..") for part in prefix.split("/")):
-        raise UsageError(f"{text}: an s3:// prefix cannot hold empty, '.' or '..' parts")
+        raise UsageError(f"{text}: an s3:// prefix cannot contain empty, '.' or '..' parts")
     if _AMBIGUOUS_IN_S3.search(prefix):
-        raise UsageError(f"{text!r}: an s3:// prefix cannot hold '%', '#', '?', '\\' or control characters")
+        raise UsageError(
+            f"{text!r}: an s3:// prefix cannot contain '%', '#', '?', '\\' or control characters"
+        )
     return Location("s3", f"{bucket}/{prefix}" if prefix else bucket)

@@ -29,11 +29,11 @@ from omnigraph_core.errors import BusyError, InternalError, StorageError
 from omnigraph_core.ids import now_us
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import checked_path
+from omnigraph_core.storage.limits import LOCK_NAME_BYTES_MAX, LOCK_TEXT_CHARACTERS_MAX
 
 _POLL_FIRST_S = 0.001
 _POLL_MAX_S = 0.05
-_TEXT_CHARACTERS_MAX = 120
-_NAME_BYTES_MAX = 240
+_POLL_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,22 @@ class Claim:
         return LockHolder(
             pid=os.getpid(),
             host=socket.gethostname(),
-            actor=self.actor[:_TEXT_CHARACTERS_MAX],
-            doing=self.doing[:_TEXT_CHARACTERS_MAX],
+            actor=self.actor[:LOCK_TEXT_CHARACTERS_MAX],
+            doing=self.doing[:LOCK_TEXT_CHARACTERS_MAX],
             operation_id=self.operation_id,
             since_us=now_us(),
         )
 
 
 class LockTimeout(BusyError):
-    """Somebody else held the lock for as long as we were willing to wait."""
+    """Another process held the lock for as long as we were willing to wait."""
 
     def __init__(self, lock: str, waited_s: float, holder: LockHolder | None) -> None:
         by = f"held by {holder}" if holder else "held by another process"
         super().__init__(
             f"the lock '{lock}' is {by}; gave up after {waited_s:.1f} s",
-            hint="try again when it is done, or wait longer with --lock-timeout SECONDS",
+            hint="try again when it is done, or wait longer",
+            field="lock_timeout",
         )
         self.lock = lock
         self.holder = holder
@@ -93,11 +94,11 @@ class LockTimeout(BusyError):
 
 
 class LockLost(StorageError):
-    """A lock that we took is not ours any more: stop, and let recovery sort it out."""
+    """A lock that we took is no longer ours: stop, and let recovery sort it out."""
 
     def __init__(self, lock: str, reason: str) -> None:
         super().__init__(
-            f"the lock '{lock}' is not held any more: {reason}",
+            f"the lock '{lock}' is no longer held: {reason}",
             hint="the next writing command recovers what was begun; look at `omnigraph status`",
         )
         self.lock = lock
@@ -215,9 +216,9 @@ def file_stem(name: str) -> str:
     Long branch names are cut and told apart by a hash; file names end at 255 bytes.
     """
     if "/" in checked_path(name):
-        raise InternalError(f"a lock's name cannot hold a slash: {name!r}")
+        raise InternalError(f"a lock's name cannot contain a slash: {name!r}")
     encoded = name.encode("utf-8")
-    if len(encoded) <= _NAME_BYTES_MAX:
+    if len(encoded) <= LOCK_NAME_BYTES_MAX:
         return name
     return encoded[:100].decode("utf-8", "ignore") + "~" + hashlib.sha256(encoded).hexdigest()
 
@@ -228,20 +229,21 @@ def wait_until(
     *,
     pause_first_s: float = _POLL_FIRST_S,
     pause_max_s: float = _POLL_MAX_S,
+    pause_share: float = _POLL_SHARE,
 ) -> bool:
     """Call `attempt` until it is true or the time is over; at least once.
 
-    The pauses double up to the maximum and are shuffled, so that many waiters do not
-    march in step.
+    The pauses are a share of the time that was waited, within limits, and are shuffled, so
+    that many waiters do not march in step. A pause is what a lock lies idle for when it is
+    released: a small part of the wait, whether that is milliseconds or minutes.
     """
-    deadline = time.monotonic() + timeout_s
-    pause = pause_first_s
+    start = time.monotonic()
     while not attempt():
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+        waited = time.monotonic() - start
+        if waited >= timeout_s:
             return False
-        time.sleep(min(remaining, pause * random.uniform(0.5, 1.0)))
-        pause = min(pause * 2, pause_max_s)
+        pause = min(max(pause_first_s, waited * pause_share), pause_max_s)
+        time.sleep(min(timeout_s - waited, pause * random.uniform(0.5, 1.0)))
     return True
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -47,18 +47,15 @@ from omnigraph_core.storage.control import (
     checked_path,
 )
 from omnigraph_core.storage.failures import StorageFailure
+from omnigraph_core.storage.limits import DELETED_PER_REQUEST_MAX, REQUEST_DEFAULT_S
 from omnigraph_core.storage.location import Location
 from omnigraph_core.storage.s3_failures import s3_failure, symptoms
-from omnigraph_core.storage.s3_options import REQUEST_S, obstore_arguments, server_name
+from omnigraph_core.storage.s3_options import obstore_arguments, server_name
 
 _BACKOFF_FIRST_S = 0.1
 _PAGE = 1000
 
 Answer = TypeVar("Answer")
-
-
-# One request could delete a thousand, but a small server takes long for them.
-_DELETED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +67,15 @@ class Patience:
     total_s: float
 
 
-PATIENT = Patience(request_s=REQUEST_S, attempts=4, total_s=15.0)
+PATIENT = Patience(request_s=REQUEST_DEFAULT_S, attempts=4, total_s=15.0)
 """At worst 25 s: a request starts after 15 s at the latest."""
-PROBING = Patience(request_s=REQUEST_S, attempts=2, total_s=4.0)
+PROBING = Patience(request_s=REQUEST_DEFAULT_S, attempts=2, total_s=4.0)
 """At worst 14 s; a server that never answers takes 10."""
 
 
 def lease_patience(ttl_s: float) -> Patience:
     """For leases: a request that hangs must leave time for another one before the lease runs out."""
-    request_s = min(REQUEST_S, max(1.0, ttl_s / 3))
+    request_s = min(REQUEST_DEFAULT_S, max(1.0, ttl_s / 3))
     return Patience(request_s=request_s, attempts=2, total_s=request_s)
 
 
@@ -106,7 +103,8 @@ class S3ControlStore:
         def read() -> ControlObject | None:
             try:
                 found = obstore.get(self._store, key)
-                return ControlObject(bytes(found.bytes()), found.meta["e_tag"])
+                modified_s = found.meta["last_modified"].timestamp()
+                return ControlObject(bytes(found.bytes()), found.meta["e_tag"], modified_s)
             except FileNotFoundError as error:
                 if symptoms(error).no_bucket:
                     raise
@@ -137,10 +135,30 @@ class S3ControlStore:
         paths = (str(entry["path"]) for entry in found["objects"])
         return sorted(path.rpartition("/")[2] for path in paths if path != prefix)
 
+    def written_at(self, prefix: str) -> Mapping[str, float]:
+        key = self._key(prefix) if prefix else None
+        self.probe()
+        found = self._retried("list", prefix, lambda: obstore.list_with_delimiter(self._store, key))
+        return {
+            str(entry["path"]).rpartition("/")[2]: entry["last_modified"].timestamp()
+            for entry in found["objects"]
+            if str(entry["path"]) != prefix
+        }
+
     def delete(self, path: str) -> None:
         key = self._key(path)
         self._retried("delete", path, lambda: obstore.delete(self._store, key))
         faults.hit("control.delete.gone")
+
+    def list_prefix(self, prefix: str) -> Names:
+        key = self._key(prefix)
+        return self._retried("list", prefix, lambda: self._all_pages(key))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        keys = [self._key(path) for path in paths]
+        for start in range(0, len(keys), DELETED_PER_REQUEST_MAX):
+            some = keys[start : start + DELETED_PER_REQUEST_MAX]
+            self._retried("delete", some[0], partial(obstore.delete, self._store, some))
 
     def delete_prefix(self, prefix: str) -> None:
         key = self._key(prefix)
@@ -148,8 +166,8 @@ class S3ControlStore:
         # stays are folder markers, which this client cannot address.
         deleted: Names = []
         while (keys := self._retried("list", prefix, lambda: self._first_page(key))) != deleted:
-            for start in range(0, len(keys), _DELETED_AT_ONCE):
-                some = keys[start : start + _DELETED_AT_ONCE]
+            for start in range(0, len(keys), DELETED_PER_REQUEST_MAX):
+                some = keys[start : start + DELETED_PER_REQUEST_MAX]
                 self._retried("delete", prefix, partial(obstore.delete, self._store, some))
             deleted = keys
 
@@ -157,11 +175,20 @@ class S3ControlStore:
         return self.size(path) is not None
 
     def size(self, path: str) -> int | None:
+        found = self._head(path)
+        return None if found is None else int(found["size"])
+
+    def digest(self, path: str) -> str | None:
+        found = self._head(path)
+        return None if found is None else f"etag:{found['e_tag']}"
+
+    def _head(self, path: str) -> Any:
+        """What the store says of an object; None when there is none."""
         key = self._key(path)
 
-        def ask() -> int | None:
+        def ask() -> Any:
             try:
-                return int(obstore.head(self._store, key)["size"])
+                return obstore.head(self._store, key)
             except FileNotFoundError:
                 return None
 
@@ -189,6 +216,11 @@ class S3ControlStore:
         pages: Iterator[Any] = iter(obstore.list(self._store, prefix, chunk_size=_PAGE))
         paths = (str(entry["path"]) for entry in next(pages, []))
         return [path for path in paths if path != (prefix or "")]
+
+    def _all_pages(self, prefix: str) -> Names:
+        """Every key below a prefix, sorted; the listing of one moment, page after page."""
+        pages: Iterator[Any] = iter(obstore.list(self._store, prefix, chunk_size=_PAGE))
+        return sorted(str(entry["path"]) for page in pages for entry in page if entry["path"] != prefix)
 
     def _write(
         self,

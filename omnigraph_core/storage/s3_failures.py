@@ -102,7 +102,7 @@ def s3_failure(found: Symptoms, action: str, uri: str, server: str) -> StorageFa
             f"{cannot}: {server} has no space left ({answer})",
             path=uri,
             errno_name=errno.errorcode[errno.ENOSPC],
-            hint="free some space (`omnigraph cleanup` removes old versions) and run the command again",
+            hint="free some space and run the command again",
         )
     if found.status == 501:
         return StorageFailure(

@@ -13,13 +13,9 @@ from urllib.parse import urlsplit
 
 from omnigraph_core.errors import UsageError
 from omnigraph_core.settings import S3Settings
+from omnigraph_core.storage.limits import CONNECT_DEFAULT_S, LEASE_TTL_MIN_S, REQUEST_DEFAULT_S
 from omnigraph_core.storage.location import Location
 
-REQUEST_S = 10.0
-"""How long one request may take before it counts as unanswered."""
-CONNECT_S = 3.0
-
-_LEASE_TTL_MIN_S = 0.1
 _HIDDEN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
@@ -46,8 +42,8 @@ def check_settings(location: Location, settings: S3Settings) -> None:
         if settings.access_key_id is None:
             given, missing = missing, given
         raise UsageError(f"{location}: {given} is set, but {missing} is not")
-    if settings.lease_ttl_s < _LEASE_TTL_MIN_S:
-        raise UsageError(f"OMNIGRAPH_LEASE_TTL: a lease must last {_LEASE_TTL_MIN_S} s or more")
+    if settings.lease_ttl_s < LEASE_TTL_MIN_S:
+        raise UsageError(f"OMNIGRAPH_LEASE_TTL: a lease must last {LEASE_TTL_MIN_S} s or more")
 
 
 def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
@@ -63,7 +59,7 @@ def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
         )
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL) cannot hold a user or a password",
+            "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL) cannot contain a user or a password",
             hint="use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         )
     if parts.scheme == "http" and not allow_http:
@@ -94,7 +90,7 @@ def obstore_arguments(location: Location, settings: S3Settings, request_s: float
         "client_options": {
             "allow_http": settings.allow_http,
             "timeout": f"{round(request_s * 1000)}ms",
-            "connect_timeout": f"{round(min(request_s, CONNECT_S) * 1000)}ms",
+            "connect_timeout": f"{round(min(request_s, CONNECT_DEFAULT_S) * 1000)}ms",
         },
         "retry_config": {"max_retries": 0},
     }
@@ -111,8 +107,8 @@ def lance_options(location: Location, settings: S3Settings) -> StorageOptions:
     return StorageOptions(
         _shared(bucket, settings),
         allow_http="true" if settings.allow_http else "false",
-        timeout=f"{REQUEST_S:.0f}s",
-        connect_timeout=f"{CONNECT_S:.0f}s",
+        timeout=f"{REQUEST_DEFAULT_S:.0f}s",
+        connect_timeout=f"{CONNECT_DEFAULT_S:.0f}s",
         client_max_retries="5",
         # A request that hangs is repeated once.
         client_retry_timeout="15",

@@ -8,8 +8,10 @@ Fault model. A crash of a process loses nothing that was written; a power cut lo
 any subset of what was not synced: bytes of a file, and names in a directory. A
 file's bytes and its name are separate: both need a sync, the bytes first, so that
 no durable name ever leads to missing bytes *of this barrier*. An fsync reports a
-failed write-back once, also when somebody else wrote the file and closed it; it is
-therefore called exactly once per path and never again after a failure. Disks that
+failed write-back once, also when another process wrote the file and closed it; it is
+therefore called exactly once per path and never again after a failure: the kernel may
+have dropped the bytes, and a second fsync would say that all is well. What has to
+survive a failed sync, or one that nobody knows the end of, is written anew. Disks that
 confirm a flush they did not do are outside the model.
 """
 
@@ -25,15 +27,16 @@ from typing import TYPE_CHECKING
 
 from omnigraph_core import faults
 from omnigraph_core.records import dataclass
+from omnigraph_core.storage.control import TEMPORARY_PREFIX
 from omnigraph_core.storage.failures import StorageFailure, storage_failure, sync_failure, translated
+from omnigraph_core.storage.limits import SYNC_THREADS_MAX
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 # Two syncs in a row cost less than waking threads for them.
 _ALONE_MAX = 2
-# A disk merges the flushes of a few threads into one; more threads only wait.
-_THREADS_MAX = 8
+_COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Syncer:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_guard = threading.Lock()
 
-    def barrier(self, files: Iterable[Path] = (), dirs: Iterable[Path] = ()) -> SyncReport:
+    def barrier(self, files: Iterable[Path | str] = (), dirs: Iterable[Path | str] = ()) -> SyncReport:
         """Sync every path once, the files before the directories; durable when it returns.
 
         All syncs that were started have ended when this raises, and it raises for
@@ -80,6 +83,36 @@ class Syncer:
                 files.extend(path for path in paths if stat.S_ISREG(path.lstat().st_mode))
         return self.barrier(files, directories)
 
+    def write_anew(self, files: Iterable[Path]) -> SyncReport:
+        """Put a synced copy of its bytes in the place of each file, then sync the directories.
+
+        For files whose sync has failed, or may have failed in a process that is gone. Readers
+        see the same bytes before and after; a kill leaves at worst a temporary file.
+        """
+        if not self.enabled:
+            return SyncReport()
+        paths = [Path(path) for path in _distinct(files)]
+        for path in paths:
+            with translated("write anew", path):
+                self._replace_by_copy(path)
+        directories = _distinct(path.parent for path in paths)
+        self._sync_each(directories)
+        return SyncReport(files=len(paths), directories=len(directories))
+
+    def _replace_by_copy(self, path: Path) -> None:
+        copy = path.with_name(TEMPORARY_PREFIX + os.urandom(8).hex())
+        try:
+            with path.open("rb") as source, copy.open("xb") as target:
+                os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+                while block := source.read(_COPY_BYTES):
+                    target.write(block)
+                target.flush()
+                faults.hit("sync.copy_written")
+                self.flush(target.fileno(), copy)
+            copy.rename(path)
+        finally:
+            copy.unlink(missing_ok=True)
+
     def flush(self, descriptor: int, path: Path | str) -> None:
         """Sync one open file or directory; `path` is for the message."""
         if not self.enabled:
@@ -97,7 +130,7 @@ class Syncer:
                 _make_directory(path)
                 self._sync_path(path.parent)
 
-    def _sync_each(self, paths: list[Path]) -> None:
+    def _sync_each(self, paths: list[str]) -> None:
         if len(paths) <= _ALONE_MAX:
             for path in paths:
                 self._sync_path(path)
@@ -106,14 +139,14 @@ class Syncer:
         if failures:
             raise failures[0]
 
-    def _try_sync_path(self, path: Path) -> StorageFailure | None:
+    def _try_sync_path(self, path: str) -> StorageFailure | None:
         try:
             self._sync_path(path)
         except StorageFailure as failure:
             return failure
         return None
 
-    def _sync_path(self, path: Path) -> None:
+    def _sync_path(self, path: Path | str) -> None:
         if not self.enabled:
             return
         try:
@@ -130,12 +163,13 @@ class Syncer:
 
         with self._pool_guard:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="omnigraph-sync")
+                self._pool = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="omnigraph-sync")
             return self._pool
 
 
-def _distinct(paths: Iterable[Path]) -> list[Path]:
-    return list(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
+def _distinct(paths: Iterable[Path | str]) -> list[str]:
+    """As texts: there are many in every write, and making a `Path` costs as much as a system call."""
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))
 
 
 def _missing_directories(directory: Path) -> list[Path]:

@@ -2,125 +2,160 @@
 
 Lance keeps a fork in two places: its files under `tree/<name>`, and a ref file that
 makes it exist. Create writes the tree first, delete removes the ref first, so a tree
-without a ref is garbage of a crash, and a ref with a torn body never came to be.
+without a ref is garbage of a crash.
+
+Names are used again, so nothing here is deleted by name. A fork is deleted by the ref
+file that was read: its bytes carry a uuid, and whoever deletes reads them again right
+before. The guard, which says that the lock is still held, is asked last. Files go by
+the exact list made before the ref went, versions first: only their names could be used
+again by a fork made anew.
 """
 
 from __future__ import annotations
 
-from urllib.parse import quote, unquote
+from collections.abc import Sequence
 
 from omnigraph_core import faults
-from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError
-from omnigraph_core.jsontext import parse_json
-from omnigraph_core.records import dataclass
+from omnigraph_core.errors import ConflictError, RefusedError
+from omnigraph_core.storage.control import Names
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.durability import sync_ref_removed
 from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.fork_refs import (
+    ForkRef,
+    RefState,
+    find_ref,
+    fork_names,
+    list_refs,
+    read_fork,
+    ref_path,
+)
 from omnigraph_core.tables.refs import TableRef
 
-# Where Lance keeps the files of a lineage; `_indices` holds only directories.
-_TREE_FOLDERS = ("_versions", "_transactions", "data", "_deletions")
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """A live Lance branch. `identity` tells two branches apart that used the same name."""
-
-    name: str
-    parent: str | None
-    parent_version: int
-    identity: str
+_DELETED_AT_ONCE = 100
+"""Files between two questions whether the lock is still ours."""
 
 
 class ForkExists(ConflictError):
     """The dataset already has a branch of this name."""
 
 
-def list_forks(tables: Tables, ref: TableRef) -> dict[str, Fork]:
-    """All live branches of the dataset, by name; read from the ref files, without Lance."""
-    directory = _refs_directory(ref)
-    forks: dict[str, Fork] = {}
-    for file_name in sorted(tables.storage.control.list(directory)):
-        if not file_name.endswith(".json"):
-            continue
-        fork = read_fork(tables, ref, unquote(file_name.removesuffix(".json")))
-        if fork is not None:
-            forks[fork.name] = fork
-    return forks
+class ForkReplaced(ConflictError):
+    """The fork that was to be deleted is gone, or another one has its name."""
+
+    retryable = True
 
 
-def read_fork(tables: Tables, ref: TableRef, name: str) -> Fork | None:
-    """The branch `name`, or None if there is none (a torn ref file counts as none)."""
-    found = tables.storage.control.get(_ref_file(ref, name))
-    if found is None:
-        return None
-    try:
-        body = parse_json(found.data)
-        return Fork(
-            name=name,
-            parent=body["parentBranch"],
-            parent_version=int(body["parentVersion"]),
-            identity=str(body["identifier"]["version_mapping"][-1][1]),
-        )
-    except (ValueError, KeyError, IndexError, TypeError):
-        return None
-
-
-def create_fork(tables: Tables, source: TableRef, name: str, version: int) -> Table:
-    """Fork `source` at `version` under `name`; leftovers of a crashed create are cleared first."""
-    if read_fork(tables, source, name) is not None:
+def create_fork(tables: Tables, source: TableRef, name: str, version: int, guard: Guard) -> Table:
+    """Fork `source` at `version` under `name`; leftovers of a create that died are cleared first."""
+    found = find_ref(tables, source, name)
+    if found is not None and found.state is RefState.WHOLE:
+        guard()  # Whoever holds the lock is not surprised by a fork; that is worth saying first.
         raise ForkExists(f"table '{source.key}' already has a branch '{name}'")
-    _clear_leftovers(tables, source, name)
+    if source.branch is not None:
+        read_fork(tables, source, source.branch)  # Lance reads it too, and says less when it is damaged.
     base = tables.open(source, version)
+    clear_leftovers(tables, source, name, guard)
+    faults.hit("tables.fork_cleared")
+    guard()
     with lance_failures(source, f"creating branch '{name}' of"):
         base.lance.create_branch(name, (source.branch or "main", version))
     faults.hit("tables.fork_created")
     return tables.open(source.on(name))
 
 
-def delete_fork(tables: Tables, ref: TableRef, name: str) -> None:
-    """Remove the branch, ref first; finishing a half-done delete is not an error."""
+def delete_fork(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> None:
+    """Remove the fork whose ref was read, and no other: the ref first, then its files."""
+    delete_files(tables, unlink_fork(tables, ref, found, guard), guard)
+
+
+def unlink_fork(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> Names:
+    """Remove the ref, durably; returns the files of the fork, which are garbage from then on."""
+    _refuse_children(tables, ref, found)
+    _refuse_shared_directory(tables, ref, found.name)
+    files = _files(tables, ref, found.name)
+    faults.hit("tables.fork_listed")
+    remove_ref(tables, ref, found, guard)
+    return files
+
+
+def delete_files(tables: Tables, files: Sequence[str], guard: Guard) -> None:
+    """Remove exactly these files of a fork whose ref is gone."""
+    for start in range(0, len(files), _DELETED_AT_ONCE):
+        guard()
+        tables.storage.control.delete_many(files[start : start + _DELETED_AT_ONCE])
+        faults.hit("tables.fork_files_deleted")
+
+
+def clear_leftovers(tables: Tables, ref: TableRef, name: str, guard: Guard) -> None:
+    """Remove what a create or a delete that died left of `name`; what may be a fork is refused."""
+    files = _files(tables, ref, name)
+    found = find_ref(tables, ref, name)
+    _refuse_shared_directory(tables, ref, name)
+    if found is not None:
+        if found.state is RefState.WHOLE:
+            raise ForkExists(f"table '{ref.key}' already has a branch '{name}'")
+        found.fork_or_none()
+        remove_ref(tables, ref, found, guard)
+    delete_files(tables, files, guard)
+
+
+def remove_ref(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> None:
+    """Remove the ref if it still is the file that was read.
+
+    On object storage a request that is on its way when the lease runs out can be late:
+    the store offers no deletion on condition. That is all that is left to chance.
+    """
     control = tables.storage.control
-    fork = read_fork(tables, ref, name)
-    if fork is None and control.get(_ref_file(ref, name)) is None and not _has_tree(tables, ref, name):
-        raise NotFoundError(f"table '{ref.key}' has no branch '{name}'")
-    children = [other.name for other in list_forks(tables, ref).values() if other.parent == name]
+    path = ref_path(ref, found.name)
+    now = control.get(path)
+    if now is None or now.e_tag != found.e_tag:
+        raise ForkReplaced(
+            f"branch '{found.name}' of table '{ref.key}' was replaced or removed in the meantime"
+        )
+    faults.hit("tables.fork_checked")
+    guard()
+    control.delete(path)
+    sync_ref_removed(tables.storage, path)
+    faults.hit("tables.fork_ref_deleted")
+
+
+def _refuse_children(tables: Tables, ref: TableRef, found: ForkRef) -> None:
+    children = [other.name for other in children_of(tables, ref, found)]
     if children:
         raise RefusedError(
-            f"branch '{name}' of table '{ref.key}' has branches of its own: {', '.join(children)}",
+            f"branch '{found.name}' of table '{ref.key}' has branches of its own: {', '.join(children)}",
             hint="delete those first",
         )
-    _refuse_shared_directory(tables, ref, name)
-    control.delete(_ref_file(ref, name))
-    faults.hit("tables.fork_ref_deleted")
-    control.delete_prefix(ref.on(name).directory)
 
 
-def _clear_leftovers(tables: Tables, ref: TableRef, name: str) -> None:
-    """Remove a tree without a (readable) ref, as a crash of create or delete leaves it."""
-    _refuse_shared_directory(tables, ref, name)
-    tables.storage.control.delete(_ref_file(ref, name))
-    tables.storage.control.delete_prefix(ref.on(name).directory)
+def children_of(tables: Tables, ref: TableRef, found: ForkRef) -> list[ForkRef]:
+    return [other for other in list_refs(tables, ref) if descends(other, found)]
+
+
+def descends(other: ForkRef, found: ForkRef) -> bool:
+    """Was it made from this one? By its name, or by its identity in the line of descent."""
+    if other.name == found.name or (fork := other.fork_or_none()) is None:
+        return False
+    identity = found.fork.identity if found.fork is not None else None
+    return fork.parent == found.name or identity in fork.ancestors
 
 
 def _refuse_shared_directory(tables: Tables, ref: TableRef, name: str) -> None:
     """`a` and `a/b` share a directory, so clearing one would destroy the other."""
-    for other in list_forks(tables, ref):
-        if other.startswith(name + "/") or name.startswith(other + "/"):
+    for other in fork_names(tables, ref):
+        if not (other.startswith(name + "/") or name.startswith(other + "/")):
+            continue
+        if read_fork(tables, ref, other) is not None:
             raise RefusedError(
                 f"branch '{name}' overlaps with the live branch '{other}' of table '{ref.key}'",
                 hint="branch names must not be path prefixes of each other",
             )
 
 
-def _has_tree(tables: Tables, ref: TableRef, name: str) -> bool:
-    """Is any file left? A killed delete removes them in any order, manifests first or last."""
+def _files(tables: Tables, ref: TableRef, name: str) -> Names:
+    """The files of a fork; manifests first, whose names a fork made anew would use again."""
     directory = ref.on(name).directory
-    return any(tables.storage.control.list(f"{directory}/{folder}") for folder in _TREE_FOLDERS)
-
-
-def _refs_directory(ref: TableRef) -> str:
-    return f"{ref.path}/_refs/branches"
-
-
-def _ref_file(ref: TableRef, name: str) -> str:
-    return f"{_refs_directory(ref)}/{quote(name, safe='')}.json"
+    found = tables.storage.control.list_prefix(directory)
+    return sorted(found, key=lambda path: not path.startswith(f"{directory}/_versions/"))

@@ -36,7 +36,7 @@ def unguarded() -> None:
 def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
     """Commit `staged` as version `read_version + 1`.
 
-    `guard` raises when the lock is not held any more; it is asked last, right before
+    `guard` raises when the lock is no longer held; it is asked last, right before
     the commit. Raises HeadMoved, CommitLost (nothing landed), ForeignCommit (landed,
     but not where planned), CommitUnknown, or a StorageError that means it did not land.
     """
@@ -45,15 +45,19 @@ def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
     base = tables.open(staged.ref, staged.read_version)
     head = base.latest_version()
     if head != staged.read_version:
+        tables.forget(staged.ref)
         raise HeadMoved(staged.ref.key, staged.read_version, head)
     guard()
     try:
         dataset = LanceDataset.commit(base.lance, staged.transaction, max_retries=0)
     except LANCE_RAISES as error:
+        tables.forget(staged.ref)
         if is_contention(error):
             raise CommitLost(f"another commit to table '{staged.ref.key}' came first") from error
         return _settle(tables, staged, error)
-    return _prove(Table(staged.ref, dataset), staged)
+    landed = _prove(Table(staged.ref, dataset), staged)
+    tables.keep(landed)
+    return landed
 
 
 def _prove(landed: Table, staged: StagedWrite) -> Table:
@@ -107,6 +111,14 @@ def is_all_ours(head: Table, since: int) -> bool:
 def transaction_properties(table: Table, version: int) -> Mapping[str, str]:
     """The properties of the transaction that made `version`."""
     return table.transaction(version).transaction_properties or {}
+
+
+def restored_version(head: Table) -> int | None:
+    """The version whose content HEAD brought back, if that is all its transaction did."""
+    from lance.dataset import LanceOperation
+
+    operation = head.transaction(head.version).operation
+    return int(operation.version) if isinstance(operation, LanceOperation.Restore) else None
 
 
 def stage_restore(head: Table, version: int, operation_id: str, undoes: str) -> StagedWrite:

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import data_files, keep_row_ids, write_rows
+from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
-
-# Merging costs 9-14 ms at 16 fragments and 120 at a thousand; rewriting 16 costs about 20.
-FRAGMENTS_MAX = 16
 
 # A fragment joins the rewrite while it is at most this many times larger than all newer
 # ones together: rewritten rows double each time, so each row is rewritten O(log n) times.

@@ -54,6 +54,6 @@ def create_table(
     except LANCE_RAISES as error:
         # Losing a race of two creators shows as a missing version 0.
         if is_missing(error) and tables.exists(ref):
-            raise TableExists(f"table '{ref.key}' was created by somebody else") from error
+            raise TableExists(f"table '{ref.key}' was created by another process") from error
         raise storage_error(ref, "creating", error) from error
     return Table(ref, dataset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core.errors import InternalError
+from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
@@ -45,6 +45,8 @@ class Tables:
         self._session: Any = None
         self.proven_whole: set[TableRef] = set()
         """Logs whose HEAD this process has found not to be torn by a power cut."""
+        self.proven_forks: set[tuple[TableRef, str]] = set()
+        """Forks, with their identities, whose first version this process has found to be whole."""
 
     def open(self, ref: TableRef, version: int | None = None) -> Table:
         """The table at `version`, or at HEAD."""
@@ -60,6 +62,9 @@ class Tables:
                 dataset = lance.dataset(
                     uri, version=version, session=self._session, storage_options=self.storage.lance_options
                 )
+            if not dataset.version:
+                # What Lance makes of a manifest full of zeros: an empty dataset.
+                raise StorageError(f"opening table '{ref.key}' failed: its manifest holds nothing")
             if ref.branch is not None:
                 self._refuse_moved(ref, dataset)
             return Table(ref, dataset)
@@ -69,6 +74,17 @@ class Tables:
         if version is not None and self.exists(ref):
             raise VersionNotFound(ref.key, version)
         raise TableNotFound(f"table '{ref.key}' does not exist at {uri}")
+
+    def keep(self, table: Table) -> None:
+        """This version was just committed: HEAD, for those who keep tables (`tables/held.py`)."""
+
+    def forget(self, ref: TableRef) -> None:
+        """What is kept of this table, if anything, is HEAD no more."""
+
+    def is_head(self, table: Table) -> bool:
+        """Is it still the newest version? One listing, where opening HEAD would read it as well."""
+        self.storage.probe()
+        return table.latest_version() == table.version
 
     def _refuse_moved(self, ref: TableRef, dataset: LanceDataset) -> None:
         """A fork reads its parent's files where they were when it was made."""
@@ -134,6 +150,18 @@ class Table:
         """Ids of the top-level columns, as Lance's transactions want them."""
         return [field.id() for field in self._dataset.lance_schema.fields()]
 
+    def check_columns(self, known: Sequence[str]) -> None:
+        """Raise unless it has the first so many of these columns, under the ids they were made with.
+
+        Lance keeps no checksum of a manifest. A changed letter makes another column, and a
+        changed id one without values.
+        """
+        with lance_failures(self.ref, "reading the columns of"):
+            names = list(self.schema.names)
+        ids = [id_ for field in self._dataset.lance_schema.fields() for id_ in _field_ids(field)]
+        if names != list(known[: len(names)]) or ids != list(range(len(ids))):
+            raise StorageError(f"table '{self.ref.key}' is damaged: its columns are {', '.join(names)}")
+
     def latest_version(self) -> int:
         """HEAD of this lineage now; one directory listing."""
         with lance_failures(self.ref, "looking up HEAD of"):
@@ -152,8 +180,9 @@ class Table:
         blobs: bool = False,
         order_by: str | None = None,
         use_index: bool = True,
+        limit: int | None = None,
     ) -> RowStream:
-        """Stream rows; the filter always runs before anything else sees a row.
+        """Stream rows, the first `limit` of them; the filter runs before anything else sees a row.
 
         Without `use_index` the filter reads the columns it is about.
 
@@ -179,6 +208,7 @@ class Table:
                 blob_handling="all_binary" if blobs else None,
                 order_by=None if order_by is None else [order_by],
                 use_scalar_index=use_index,
+                limit=limit,
             )
             return RowStream(self.ref, scanner.to_reader())
 
@@ -209,12 +239,22 @@ class Table:
         places = range(0, total, max(1, total // _SAMPLE_PLACES))
         each = -(-rows // _SAMPLE_PLACES)
         chosen = [place + step for place in places for step in range(each) if place + step < total]
+        return self.take(columns, sorted(set(chosen)))
+
+    def take(self, columns: Sequence[str], places: Sequence[int]) -> pa.Table:
+        """The rows at these places of a scan, in ascending order."""
         with lance_failures(self.ref, "reading"):
-            return self._dataset.take(sorted(set(chosen)), columns=list(columns))
+            return self._dataset.take(list(places), columns=list(columns))
 
     def count_rows(self, where: str | None = None) -> int:
         with lance_failures(self.ref, "counting"):
             return int(self._dataset.count_rows(where))
+
+    def count_fragments(self) -> int:
+        return len(self._dataset.get_fragments())
+
+    def fragment_ids(self) -> frozenset[int]:
+        return frozenset(fragment.fragment_id for fragment in self._dataset.get_fragments())
 
     def fragment_rows(self) -> dict[int, int]:
         """Live rows per fragment id, in fragment order; read from the manifest alone."""
@@ -224,13 +264,23 @@ class Table:
         """The Lance transaction that made `version`."""
         _let_index_rewrites_be_read()
         with lance_failures(self.ref, "reading the transaction of"):
-            return self._dataset.read_transaction(version)
+            found = self._dataset.read_transaction(version)
+        if found is None:
+            raise StorageError(f"table '{self.ref.key}': the transaction of version {version} is lost")
+        return found
 
     def _fragment(self, fragment_id: int) -> Any:
         fragment = self._dataset.get_fragment(fragment_id)
         if fragment is None:
             raise InternalError(f"fragment {fragment_id} is not part of version {self.version}")
         return fragment
+
+
+def _field_ids(field: Any) -> Iterator[int]:
+    """Of a column and the fields inside it, in the order they are handed out in."""
+    yield field.id()
+    for child in field.children():
+        yield from _field_ids(child)
 
 
 def _let_index_rewrites_be_read() -> None:

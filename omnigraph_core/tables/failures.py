@@ -15,7 +15,7 @@ from omnigraph_core.tables.refs import TableRef
 
 
 class HeadMoved(ConflictError):
-    """Somebody committed to a table between our reading it and our commit."""
+    """Another writer committed to a table between our reading it and our commit."""
 
     retryable = True
 
@@ -38,7 +38,7 @@ class CommitLost(ConflictError):
 class ForeignCommit(InternalError):
     """A commit of ours landed on top of one we had not seen, in spite of the lock.
 
-    Somebody writes to the dataset without OmniGraph. The commit stands; the caller
+    Another program writes to the dataset. The commit stands; the caller
     must treat the table as drifted and let recovery decide.
     """
 
@@ -58,7 +58,7 @@ class VersionNotFound(NotFoundError):
 
     def __init__(self, table_key: str, version: int) -> None:
         super().__init__(
-            f"version {version} of table '{table_key}' does not exist any more",
+            f"version {version} of table '{table_key}' no longer exists",
             hint="cleanup removed it, or the commit that names it is not of this graph",
         )
         self.table_key = table_key

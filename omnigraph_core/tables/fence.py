@@ -16,6 +16,7 @@ from omnigraph_core.tables.failures import (
     CommitLost,
     CommitUnknown,
     is_contention,
+    lance_failures,
     storage_error,
 )
 
@@ -32,7 +33,8 @@ def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Tabl
     object storage they are CommitUnknown: what has not landed when it reads may land later.
     """
     # `execute` moves the handle it runs on; a Table never changes, so it gets its own.
-    handle = tables.open(table.ref, table.version)
+    with lance_failures(table.ref, "opening"):
+        handle = Table(table.ref, table.lance.checkout_version(table.version))
     try:
         (
             handle.lance.merge_insert(key)

@@ -16,13 +16,8 @@ from omnigraph_core.tables.compaction import rewrite_groups
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.indexes import list_indexes
+from omnigraph_core.tables.limits import FOLD_FRAGMENTS, FOLD_ROWS_MAX
 from omnigraph_core.tables.staged import StagedWrite
-
-# Joining 32 one-row fragments takes about as long as writing two of them.
-FOLD_FRAGMENTS = 32
-
-# A fragment this large has left the tail: only `optimize` rewrites it.
-FOLD_ROWS_MAX = 4096
 
 
 def stage_fold(storage: Storage, table: Table, write: StagedWrite) -> StagedWrite | None:
@@ -31,6 +26,8 @@ def stage_fold(storage: Storage, table: Table, write: StagedWrite) -> StagedWrit
     Fragments that `write` changes are left alone, because it is staged on the same version;
     so are indexed ones, because joining them would take them out of their indexes.
     """
+    if table.count_fragments() < FOLD_FRAGMENTS:
+        return None
     rows = table.fragment_rows()
     small = {each for each, count in rows.items() if count < FOLD_ROWS_MAX}
     if len(small) < FOLD_FRAGMENTS:

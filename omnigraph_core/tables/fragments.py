@@ -14,15 +14,13 @@ from omnigraph_core.errors import BadDataError, InternalError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A one-row update costs time in proportion to the rows of the fragment it hits
-# (30 ms at a million, 12 at 250,000), a scan in proportion to the number of fragments.
-ROWS_PER_FRAGMENT = 250_000
 
 _READ_BATCH_ROWS = 1 << 16
 
@@ -91,6 +89,13 @@ def keep_row_ids(fragments: Iterable[Any], row_ids: pa.ChunkedArray) -> None:
         fragment.row_id_meta = RowIdSequence(mine.tolist()).to_inline_metadata()
 
 
+def file_name(data_file: Any) -> str:
+    """The name of a data file. pylance 14 defines a class whenever `DataFile.path` is asked for, which
+    is a millisecond of every write."""
+    known = getattr(data_file, "_path", None)
+    return known if isinstance(known, str) else str(data_file.path)
+
+
 def data_files(
     storage: Storage, ref: TableRef, fragments: Iterable[Any], schema: pa.Schema
 ) -> list[StagedFile]:
@@ -99,7 +104,7 @@ def data_files(
     blobs = has_blobs(schema)
     for fragment in fragments:
         for data_file in fragment.files:
-            path = f"{ref.directory}/data/{data_file.path}"
+            path = f"{ref.directory}/data/{file_name(data_file)}"
             files.append(_sized(storage, path, data_file.file_size_bytes))
             sides = side_files(storage, path) if blobs else []
             files.extend(_sized(storage, side, None) for side in sides)
@@ -141,7 +146,7 @@ def read_new_rows(storage: Storage, ref: TableRef, fragment: Any, columns: Seque
     from lance.file import LanceFileReader
 
     (data_file,) = fragment.files
-    place = storage.location.child(f"{ref.directory}/data/{data_file.path}")
+    place = storage.location.child(f"{ref.directory}/data/{file_name(data_file)}")
     with lance_failures(ref, "reading staged rows of"):
         reader = LanceFileReader(place, storage_options=storage.lance_options, columns=list(columns))
         batches = reader.read_all(batch_size=_READ_BATCH_ROWS).to_batches()
@@ -162,4 +167,4 @@ def _sized(storage: Storage, path: str, known_size: int | None) -> StagedFile:
     size = known_size or storage.control.size(path)
     if size is None:
         raise InternalError(f"{path} was written a moment ago and is not there")
-    return StagedFile(path, size)
+    return StagedFile(path, size, storage.control.digest(path))

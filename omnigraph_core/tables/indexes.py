@@ -3,11 +3,14 @@
 An index here never changes an answer, only its cost: Lance scans the fragments that
 an index does not cover. What does change answers is an index attached to fragments
 it was not built from, so segments are always built anew, never re-attached.
+
+An index is of a field, and keeps its name when the column gets another. So it is looked
+up by the field and by what it is for; names tell indexes apart and mean nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -16,6 +19,7 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.keys import KEY
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, prepare
 
 # What building an index may take, unless the caller has less to give. Sorting is bounded by
@@ -57,9 +61,15 @@ FULL_TEXT_OPTIONS: dict[str, object] = {
 }
 
 
+_KINDS = {lance_type: kind for kind, lance_type in _LANCE_TYPES.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """An index that a column should have. `metric` matters to vectors alone."""
+    """An index that a column should have. `metric` matters to vectors alone.
+
+    The name is what a new one is called, unless another index has it.
+    """
 
     column: str
     kind: IndexKind
@@ -72,18 +82,38 @@ class IndexSpec:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIndex:
-    """An index as a version has it; `covered` are the fragments its segments were built from."""
+    """An index as a version has it; `covered` are the fragments its segments were built from.
+
+    `column` is what its column is called in this version, None if that is gone; `kind` is None
+    for one that we never make.
+    """
 
     name: str
     covered: frozenset[int]
     segments: tuple[Any, ...]
+    column: str | None
+    kind: IndexKind | None
+
+    def serves(self, spec: IndexSpec) -> bool:
+        return (self.column, self.kind) == (spec.column, spec.kind)
 
 
 def list_indexes(table: Table) -> dict[str, BuiltIndex]:
     """The indexes of this version by name."""
     with lance_failures(table.ref, "listing indexes of"):
         descriptions = table.lance.describe_indices()
-    return {description.name: _built(description) for description in descriptions}
+    columns = {field.id(): field.name() for field in table.lance.lance_schema.fields()}
+    return {description.name: _built(description, columns) for description in descriptions}
+
+
+def find_index(table: Table, spec: IndexSpec) -> BuiltIndex | None:
+    """The index that the column has for this, whatever it is called."""
+    return serving(list_indexes(table), spec)
+
+
+def serving(built: Mapping[str, BuiltIndex], spec: IndexSpec) -> BuiltIndex | None:
+    """The same among indexes that are listed already."""
+    return next((index for index in built.values() if index.serves(spec)), None)
 
 
 def uncovered_fragments(table: Table, built: BuiltIndex | None) -> list[int]:
@@ -101,18 +131,43 @@ def stage_indexes(
     extend: Sequence[IndexSpec] = (),
     drop: Sequence[str] = (),
     memory_bytes: int = MEMORY_BYTES,
+    read_version: int | None = None,
 ) -> StagedWrite:
-    """Stage one version with the given indexes built over everything (replacing an older one
-    of the same name), extended to fragments they do not cover yet, or dropped.
+    """Stage one version with the given indexes built over everything (in place of the one the
+    column has), extended to fragments they do not cover yet, or dropped by name.
+
+    An index that cannot be extended is built anew: see `_is_extensible`.
+
+    It follows this version of the table, or `read_version` when this is a preview of that.
     """
     existing = list_indexes(table)
-    new = build_segments(storage, table, build, memory_bytes)
-    for spec in extend:
-        missing = uncovered_fragments(table, existing.get(spec.name))
-        new += _segments(storage, table, spec, missing, memory_bytes)
-    gone = {spec.name for spec in build} | set(drop)
+    known = {spec: serving(existing, spec) for spec in (*build, *extend)}
+    missing = {spec: uncovered_fragments(table, known[spec]) for spec in extend}
+    extended = [spec for spec in extend if _is_extensible(table, spec, missing[spec])]
+    built = [*build, *(spec for spec in extend if spec not in extended)]
+    new = build_segments(storage, table, built, memory_bytes)
+    for spec in extended:
+        index = known[spec]
+        name = index.name if index else _free_name(spec, existing)
+        new += _segments(storage, table, spec, name, missing[spec], memory_bytes)
+    replaced = [index.name for spec in built if (index := known[spec]) is not None]
+    gone = {*replaced, *drop}
     removed = [segment for name in sorted(gone & set(existing)) for segment in existing[name].segments]
-    return index_write(table, new, removed, table.version, operation_id)
+    return index_write(table, new, removed, read_version or table.version, operation_id)
+
+
+def _is_extensible(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> bool:
+    """Are the rows to be added new to the index?
+
+    A replaced row keeps its row id, by which segments name rows. The old segment still says
+    what the row was. That goes unnoticed only while its new place is in no segment: once both are
+    covered, Lance finds the row by what it was and by what it is. The key alone never changes.
+    """
+    if spec.column == KEY or not fragment_ids:
+        return True
+    versions = ["_row_created_at_version", "_row_last_updated_at_version"]
+    where = f"{versions[0]} != {versions[1]}"
+    return not table.read(versions, where, fragment_ids=fragment_ids).num_rows
 
 
 def index_write(
@@ -130,24 +185,37 @@ def build_segments(
     storage: Storage, table: Table, specs: Iterable[IndexSpec], memory_bytes: int = MEMORY_BYTES
 ) -> list[Any]:
     """Index segments over all fragments of `table`, attached to nothing yet."""
-    fragments = list(table.fragment_rows())
-    return [each for spec in specs for each in _segments(storage, table, spec, fragments, memory_bytes)]
+    existing, fragments = list_indexes(table), list(table.fragment_rows())
+    segments: list[Any] = []
+    for spec in specs:
+        known = serving(existing, spec)
+        name = known.name if known else _free_name(spec, existing)
+        segments += _segments(storage, table, spec, name, fragments, memory_bytes)
+    return segments
+
+
+def _free_name(spec: IndexSpec, existing: Collection[str]) -> str:
+    """A name for a new index. The obvious one may have stayed with a column that was renamed."""
+    name, number = spec.name, 2
+    while name in existing:
+        name, number = f"{spec.name}_{number}", number + 1
+    return name
 
 
 def _segments(
-    storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int], memory_bytes: int
+    storage: Storage, table: Table, spec: IndexSpec, name: str, fragment_ids: list[int], memory_bytes: int
 ) -> list[Any]:
     """Segments over the given fragments; of a sorted index as many as memory asks for."""
     if not fragment_ids:
         return []
     if spec.kind is not IndexKind.BTREE:
-        return [_segment(storage, table, spec, fragment_ids, memory_bytes)]
+        return [_segment(storage, table, spec, name, fragment_ids, memory_bytes)]
     groups, rows = [[fragment_ids[0]]], table.fragment_rows()
     for fragment_id in fragment_ids[1:]:
         if sum(rows[each] for each in (*groups[-1], fragment_id)) > segment_rows(memory_bytes):
             groups.append([])
         groups[-1].append(fragment_id)
-    return [_segment(storage, table, spec, group, memory_bytes) for group in groups]
+    return [_segment(storage, table, spec, name, group, memory_bytes) for group in groups]
 
 
 def segment_rows(memory_bytes: int) -> int:
@@ -156,14 +224,14 @@ def segment_rows(memory_bytes: int) -> int:
 
 
 def _segment(
-    storage: Storage, table: Table, spec: IndexSpec, fragment_ids: list[int], memory_bytes: int
+    storage: Storage, table: Table, spec: IndexSpec, name: str, fragment_ids: list[int], memory_bytes: int
 ) -> Any:
     """One segment over the given fragments. `replace` only lets the name occur again."""
-    with lance_failures(table.ref, f"building index '{spec.name}' of"):
+    with lance_failures(table.ref, f"building index '{name}' of"):
         segment = table.lance.create_index_uncommitted(
             spec.column,
             _LANCE_TYPES[spec.kind],
-            name=spec.name,
+            name=name,
             replace=True,
             fragment_ids=fragment_ids,
             **_options(spec, sum(table.fragment_rows()[each] for each in fragment_ids), memory_bytes),
@@ -184,7 +252,7 @@ def _options(spec: IndexSpec, rows: int, memory_bytes: int) -> dict[str, object]
     return {}
 
 
-def _built(description: Any) -> BuiltIndex:
+def _built(description: Any, columns: Mapping[int, str]) -> BuiltIndex:
     from lance.dataset import Index
 
     segments = tuple(
@@ -200,7 +268,9 @@ def _built(description: Any) -> BuiltIndex:
         for segment in description.segments
     )
     covered = frozenset(each for segment in description.segments for each in segment.fragment_ids)
-    return BuiltIndex(description.name, covered, segments)
+    column = columns.get(description.fields[0]) if len(description.fields) == 1 else None
+    kind = _KINDS.get(description.index_type.upper())
+    return BuiltIndex(description.name, covered, segments, column, kind)
 
 
 def _directory(table: Table, segment: Any) -> str:

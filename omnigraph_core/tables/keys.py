@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from omnigraph_core.errors import BadDataError, ConflictError
+from omnigraph_core.errors import BadDataError
 from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.limits import KEYS_IN_FILTER_MAX, ROWS_PER_KEY_FOR_FILTER
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -15,28 +16,9 @@ if TYPE_CHECKING:
 
 KEY = "id"
 
-# Up to here a list of keys goes to Lance as `IN (…)`, which a BTREE answers; beyond it
-# (unless the table is a hundred times larger) one pass over the key column is cheaper.
-KEYS_IN_FILTER_MAX = 1_000
-ROWS_PER_KEY_FOR_FILTER = 100
 
 # One large batch a time: `is_in` builds its hash table anew for every call.
 _SCAN_BATCH_ROWS = 1 << 20
-
-
-class KeyConflict(ConflictError):
-    """A strict insert of a key that a committed row already has."""
-
-    def __init__(self, table_key: str, key: str) -> None:
-        super().__init__(
-            f"{table_key}: id '{key}' already exists",
-            hint="use merge mode or an update to change existing entities",
-        )
-        self.table_key = table_key
-        self.key = key
-
-    def details(self) -> Mapping[str, object]:
-        return {"key_conflict": {"table_key": self.table_key, "id": self.key}}
 
 
 class DuplicateKey(BadDataError):

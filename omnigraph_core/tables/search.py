@@ -16,7 +16,7 @@ from omnigraph_core.tables.indexes import (
     FULL_TEXT_OPTIONS,
     IndexKind,
     IndexSpec,
-    list_indexes,
+    find_index,
     uncovered_fragments,
 )
 from omnigraph_core.tables.refs import TableRef
@@ -34,13 +34,13 @@ _TEXT = "text"
 
 def text_coverage(table: Table, column: str) -> tuple[bool, list[int]]:
     """Does the full-text index of a column cover anything, and which fragments does it not cover?"""
-    built = list_indexes(table).get(IndexSpec(column, IndexKind.FULL_TEXT).name)
+    built = find_index(table, IndexSpec(column, IndexKind.FULL_TEXT))
     uncovered = uncovered_fragments(table, built)
     return len(uncovered) < len(table.fragment_rows()), uncovered
 
 
 def has_vector_index(table: Table, column: str) -> bool:
-    return IndexSpec(column, IndexKind.VECTOR).name in list_indexes(table)
+    return find_index(table, IndexSpec(column, IndexKind.VECTOR)) is not None
 
 
 def search_indexed(table: Table, column: str, text: str, where: str | None) -> pa.Array:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _nobody(files: Sequence[StagedFile]) -> None:
-    """Told of files by somebody who keeps no record of them."""
+    """Told of files by a writer that keeps no record of them."""
 
 
 class RowSink:
@@ -86,14 +86,18 @@ class RowSink:
             self._storage.control.delete(file.path)
         self.fragments, self.files, self.rows = [], [], 0
 
-    def stage_append(
-        self, read_version: int, operation_id: str, kind: StageKind = StageKind.APPEND
-    ) -> StagedWrite:
+    def stage_append(self, read_version: int, operation_id: str) -> StagedWrite:
         from lance.dataset import LanceOperation
 
         operation = LanceOperation.Append(self.fragments)
         return prepare(
-            self.table.ref, kind, read_version, operation, operation_id, self.files, inserted=self.rows
+            self.table.ref,
+            StageKind.APPEND,
+            read_version,
+            operation,
+            operation_id,
+            self.files,
+            inserted=self.rows,
         )
 
     def stage_overwrite(self, table: Table, operation_id: str) -> StagedWrite:
@@ -112,9 +116,21 @@ class RowSink:
             deleted=table.count_rows(),
         )
 
-    def stage_upsert(self, table: Table, replaced: pa.ChunkedArray, operation_id: str) -> StagedWrite:
-        """The rows of `table` at the addresses `replaced` give way; their row ids were kept."""
-        marked = mark_deleted(table, replaced)
+    def stage_upsert(
+        self,
+        table: Table,
+        replaced: pa.ChunkedArray,
+        operation_id: str,
+        removed: pa.ChunkedArray | None = None,
+    ) -> StagedWrite:
+        """The rows of `table` at the addresses `replaced` give way; their row ids were kept.
+
+        Those at the addresses `removed` go without a successor.
+        """
+        import pyarrow as pa
+
+        going = [] if removed is None else removed.chunks
+        marked = mark_deleted(table, pa.chunked_array([*replaced.chunks, *going], pa.uint64()))
         files = [*self.files, *deletion_files(self._storage, table.ref, marked.updated)]
         return prepare(
             table.ref,
@@ -125,4 +141,5 @@ class RowSink:
             files,
             inserted=self.rows - len(replaced),
             updated=len(replaced),
+            deleted=sum(map(len, going)),
         )

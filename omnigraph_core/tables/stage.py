@@ -1,9 +1,10 @@
-"""The five ways to stage a change of rows. None of them moves HEAD.
+"""The four ways to stage a change of rows. None of them moves HEAD.
 
 Upserts and deletes work by row address: the rows to replace are found by an indexed
 look-up, marked deleted fragment by fragment, and their new versions appended under
 their old row ids. On a table of a million rows this is an order of magnitude cheaper
-than Lance's merge_insert, and the set of rows is exactly the one that was read.
+than Lance's merge_insert, and the set of rows is exactly the one that was read. Rows that
+go are marked in the same pass, so one transaction can insert, update and delete.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from omnigraph_core.errors import InternalError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import conform, data_files, deletion_files, refuse_nulls, write_rows
-from omnigraph_core.tables.keys import KEY, KeyConflict, find_keys, in_filter, refuse_duplicates
+from omnigraph_core.tables.keys import KEY, find_keys, in_filter, refuse_duplicates
 from omnigraph_core.tables.replace import mark_deleted, replacing_first
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 def stage_append(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
     """Add rows whose keys the caller has proven to be new, and each to occur once."""
     return _written(storage, table, rows).stage_append(table.version, operation_id)
-
-
-def stage_insert(storage: Storage, table: Table, rows: pa.Table, operation_id: str) -> StagedWrite:
-    """Add rows; a key that is already there is a KeyConflict."""
-    rows = conform(rows, table.schema, table.ref)
-    existing = find_keys(table, rows.column(KEY))
-    if existing.num_rows:
-        raise KeyConflict(table.ref.key, existing.column(KEY)[0].as_py())
-    refuse_duplicates(rows.column(KEY), table.ref)
-    return _written(storage, table, rows).stage_append(table.version, operation_id, StageKind.INSERT)
 
 
 def stage_overwrite(
@@ -68,16 +59,36 @@ def stage_overwrite(
 
 
 def stage_upsert(
-    storage: Storage, table: Table, rows: pa.Table, operation_id: str, *, proven: bool = False
+    storage: Storage,
+    table: Table,
+    rows: pa.Table,
+    operation_id: str,
+    *,
+    removed: pa.ChunkedArray | None = None,
+    proven: bool = False,
 ) -> StagedWrite:
-    """Replace the rows whose key is already there, whole and under their row ids; add the rest."""
+    """Replace the rows whose key is already there, whole and under their row ids; add the rest.
+
+    Rows whose key is in `removed` go in the same transaction; a key that is not there is
+    ignored. With `proven`, the caller knows that no key of `rows` occurs twice or in `removed`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if removed is not None and len(removed) and not rows.num_rows:
+        return stage_delete(storage, table, operation_id, ids=removed)
     rows = conform(rows, table.schema, table.ref)
+    going = pa.array([], pa.string()) if removed is None else pc.unique(removed)
+    keys = pa.chunked_array([*rows.column(KEY).chunks, going], pa.string())
     if not proven:
-        refuse_duplicates(rows.column(KEY), table.ref)
-    existing = find_keys(table, rows.column(KEY))
-    ordered, row_ids = replacing_first(rows, existing)
+        refuse_duplicates(keys, table.ref)
+    existing = find_keys(table, keys)
+    goes = pc.is_in(existing.column(KEY), value_set=going)
+    replaced = existing.filter(pc.invert(goes))
+    ordered, row_ids = replacing_first(rows, replaced)
     sink = _written(storage, table, ordered, row_ids)
-    return sink.stage_upsert(table, existing.column("_rowaddr"), operation_id)
+    addresses = existing.filter(goes).column("_rowaddr")
+    return sink.stage_upsert(table, replaced.column("_rowaddr"), operation_id, removed=addresses)
 
 
 def _written(

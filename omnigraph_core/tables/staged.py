@@ -14,11 +14,11 @@ from omnigraph_core.tables.refs import TableRef
 OPERATION_PROPERTY = "omnigraph:operation"
 KIND_PROPERTY = "omnigraph:kind"
 UNDOES_PROPERTY = "omnigraph:undoes"
+PUBLISHED_PROPERTY = "omnigraph:published"
 
 
 class StageKind(StrEnum):
     APPEND = "append"
-    INSERT = "insert"
     UPSERT = "upsert"
     OVERWRITE = "overwrite"
     DELETE = "delete"
@@ -26,6 +26,7 @@ class StageKind(StrEnum):
     COMPACTION = "compaction"
     INDEX = "index"
     METADATA = "metadata"
+    COLUMNS = "columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class StagedFile:
 
     path: str
     size: int
+    digest: str | None = None
+    """What tells its bytes from any others (`ControlStore.digest`); None for files that can be
+    built again (indexes)."""
 
 
 @dataclass(frozen=True, slots=True)

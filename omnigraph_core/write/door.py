@@ -5,36 +5,44 @@ the commit, phase D removes the sidecar. Three barriers make it durable: staged 
 and sidecar before B, table manifests before C, publish and history before D.
 
 Killed before A, a write leaves orphan files. Killed between A and the end of D, it
-leaves the sidecar, and whoever takes the branch's lock next finishes or undoes it.
+leaves the sidecar, and the next holder of the branch's lock finishes or undoes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from omnigraph_core import faults, layout
+from omnigraph_core.catalog.schemas import Schemas
 from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError
-from omnigraph_core.history.commits import commits_ref, record_commit
-from omnigraph_core.history.recoveries import ROLLED_BACK
+from omnigraph_core.history.commits import CommitAhead, commits_ref, record_commit
+from omnigraph_core.history.recoveries import RecoveryKind
+from omnigraph_core.history.settle import settle_history
 from omnigraph_core.ids import new_ulid, now_us
+from omnigraph_core.manifest.commit import Commit
 from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest, check_branch, manifest_ref
-from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead
+from omnigraph_core.manifest.rows import GraphHead, Outcome
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockLost
+from omnigraph_core.storage.beside import Beside
 from omnigraph_core.storage.failures import SyncFailed
-from omnigraph_core.tables.branches import read_fork
 from omnigraph_core.tables.commit import commit_exact, is_all_ours
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import Barrier, sync_fork, sync_manifests, sync_staged
-from omnigraph_core.tables.failures import TableNotFound, is_missing
+from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.fork_refs import read_fork
+from omnigraph_core.tables.held import HeldTables
 from omnigraph_core.tables.log_append import compact_log
 from omnigraph_core.tables.refs import control_table
 from omnigraph_core.tables.staged import StagedFileMissing, discard_files
-from omnigraph_core.write.forks import fork_table, needs_fork
+from omnigraph_core.write.actors import check_actor
+from omnigraph_core.write.attempt import Attempt
+from omnigraph_core.write.forks import fork_table, may_have_lost_a_fork, needs_fork
 from omnigraph_core.write.freshness import (
     Drift,
     SchemaChanged,
@@ -43,14 +51,21 @@ from omnigraph_core.write.freshness import (
     check_head,
     check_tables,
 )
-from omnigraph_core.write.plan import WritePlan
+from omnigraph_core.write.limits import OPTIMISTIC_ATTEMPTS, REPLANS_MAX
+from omnigraph_core.write.plan import TableWrite, WritePlan
+from omnigraph_core.write.promotion import promote_schema
 from omnigraph_core.write.recovery import Recoverer
-from omnigraph_core.write.sidecar import Sidecar, describe, describe_late_write, encode
+from omnigraph_core.write.sidecar import (
+    Sidecar,
+    SidecarTaken,
+    StoredSidecar,
+    create_sidecar,
+    describe,
+    describe_late_write,
+    forget_sidecar,
+)
 from omnigraph_core.write.sweep import Sweeper
 from omnigraph_core.write.writable import WritableTable
-
-REPLANS_MAX = 5
-OPTIMISTIC_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,241 +78,314 @@ class Published:
 
 
 class ReplansUsedUp(BusyError):
-    """Every time the write was prepared, somebody else was faster."""
+    """Every time the write was prepared, another writer was faster."""
 
 
 class Door:
     """Writes to one graph."""
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, schemas: Schemas) -> None:
         self.manifest = manifest
+        self.schemas = schemas
         self.tables = tables = manifest.tables
         self.storage = tables.storage
         self.publisher = Publisher(self.manifest)
         self.recoverer = Recoverer(tables, self.manifest, self.publisher)
         self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)
-        self._kept: Lock | None = None
 
-    def write(self, branch: str, build: Callable[[Snapshot], WritePlan | None]) -> Published:
-        """Plan and publish; planned again, from a fresh snapshot, when somebody else was faster.
+    def write(
+        self, branch: str, build: Callable[[Attempt], WritePlan | None], *, plans_long: bool = False
+    ) -> Published:
+        """Plan and publish; planned again, from a fresh snapshot, when another writer was faster.
 
-        `build` returns None when there is nothing to do.
+        `build` returns None when there is nothing to do. A write that `plans_long` is never
+        planned under the lock, where everybody would wait for it; it gets ahead because its
+        plan can be rebased (`WritePlan.rebase`): what others do in the meantime makes it stale
+        only if it concerns it.
         """
-        for attempt in range(1 + REPLANS_MAX):
-            with self._keeping_lock(branch, wanted=attempt >= OPTIMISTIC_ATTEMPTS):
-                base = self.base(branch)
+        for number in range(1 + REPLANS_MAX):
+            is_locked = number >= OPTIMISTIC_ATTEMPTS and not plans_long
+            with self._attempted(branch, is_locked=is_locked) as attempt:
                 plan = None
                 try:
-                    plan = build(base)
-                    return Published(None, base) if plan is None else self.publish(plan)
+                    plan = build(attempt)
+                    return Published(None, attempt.snapshot) if plan is None else self.publish(plan)
                 except (StalePlan, SchemaChanged):
                     if plan is not None:
                         discard_files(self.storage, plan.staged, plan.spared)
                 except (StorageError, NotFoundError) as error:
-                    check_branch(self.manifest, base)
-                    if plan is not None or not _may_have_lost_a_fork(base, error):
+                    check_branch(self.manifest, attempt.snapshot)
+                    if plan is not None or not may_have_lost_a_fork(attempt.snapshot, error):
                         raise
         raise ReplansUsedUp(
-            f"branch '{branch}': {1 + REPLANS_MAX} times in a row somebody else wrote first",
+            f"branch '{branch}': another writer committed first {1 + REPLANS_MAX} times in a row",
             hint="try again",
         )
 
-    def base(self, branch: str) -> Snapshot:
+    def attempt(self, branch: str, lock: Lock | None = None) -> Attempt:
         """Where planning starts: pending recoveries done, then one snapshot."""
-        if self._kept is None:
+        if lock is None:
             self.sweeper.sweep()
         else:
-            self.sweeper.heal(branch, self._kept)
-        return self.manifest.snapshot(branch)
+            self.sweeper.heal(branch, lock)
+        return Attempt(self.manifest.snapshot(branch), self.schemas, lock)
 
     @contextmanager
-    def _keeping_lock(self, branch: str, *, wanted: bool) -> Iterator[None]:
-        """Hold the branch's lock while a write is planned as well.
+    def _attempted(self, branch: str, *, is_locked: bool) -> Iterator[Attempt]:
+        """An attempt, perhaps with the branch's lock held while the write is planned as well.
 
         A writer that plans without it loses to whoever publishes meanwhile, and among many
         small writers some would lose again and again. From its third attempt on, it does not.
         """
-        if not wanted:
-            yield
+        if not is_locked:
+            yield self.attempt(branch)
             return
-        with self._locked(branch, "plan") as lock:
-            self._kept = lock
-            try:
-                yield
-            finally:
-                self._kept = None
+        with self.locked(branch, "plan") as lock:
+            yield self.attempt(branch, lock)
 
-    def open_for_write(self, base: Snapshot, table_key: str) -> WritableTable:
+    def open_for_write(self, attempt: Attempt, table_key: str) -> WritableTable:
         """A table to stage on; forked first if the branch has no lineage of its own yet."""
+        base = attempt.snapshot
         entry = base.entry(table_key)
         if not needs_fork(entry, base.branch):
             table = self.tables.open(entry.ref, entry.table_version)
             return WritableTable(table, entry.table_version, entry.row_count)
-        with self._locked(base.branch, "fork") as lock:
+        with self.locked(base.branch, "fork", held=attempt.lock) as lock:
             self.sweeper.heal(base.branch, lock)
-            return fork_table(self.tables, entry, base, self.manifest.snapshot(base.branch))
+            current = self.manifest.snapshot(base.branch)
+            return fork_table(HeldTables(self.tables), entry, base, current, lock.check)
 
     def publish(self, plan: WritePlan) -> Published:
         """Make the plan true, all of it, or raise and leave everything as it was.
 
-        The files of a plan that came too late are left to whoever plans again.
+        The files of a plan that came too late are left to the next attempt. They are synced
+        while we wait for the lock and look at what has happened meanwhile.
         """
         recorded = False
+        synced = Beside(partial(sync_staged, self.storage, plan.staged))
         try:
-            with self._locked(plan.branch, plan.kind.value, plan.operation_id) as lock:
-                plan, sidecar = self._prepared(plan, lock)
+            name, operation_id = plan.kind.value, plan.operation_id
+            with self.locked(plan.branch, name, operation_id, held=plan.attempt.lock) as lock:
+                held = HeldTables(self.tables)
+                plan, sidecar = self._prepared(plan, lock, held, synced)
                 recorded = True
-                self._phase_a(sidecar)
-                plan.on_recorded()
-                return self._carried_out(plan, sidecar, lock)
+                stored = self._phase_a(sidecar)
+                self._hand_over(plan, stored, lock)
+                return self._carried_out(plan, stored, lock, held)
         except (StalePlan, SchemaChanged):
+            if isinstance(failure := synced.error(), SyncFailed):
+                raise failure from None  # Planned again, the same files would be synced again.
             raise
         except BaseException:
+            synced.error()
             if not recorded:
                 discard_files(self.storage, plan.staged, plan.spared)
             raise
 
-    def _prepared(self, plan: WritePlan, lock: Lock) -> tuple[WritePlan, Sidecar]:
-        """Under the lock: is the plan still true? Then its staged files are made safe."""
+    def _prepared(
+        self, plan: WritePlan, lock: Lock, held: HeldTables, synced: Beside[None]
+    ) -> tuple[WritePlan, Sidecar]:
+        """Under the lock: is the plan still true, and are its staged files safe?"""
         self.sweeper.heal(plan.branch, lock)
         current = self.manifest.snapshot(plan.branch)
+        settle_history(held, self.manifest, current, lock.check)
         check_head(plan.if_commit, current)
-        check_assumptions(plan, current)
-        self._check_tables(plan, current, lock)
-        plan = replace(plan, base=current)
-        sidecar = describe(plan, _head(plan, lock.token), new_ulid())
-        sync_staged(self.storage, plan.staged)
-        self._sync_new_branch(current)
-        faults.hit("write.before_a")
+        given, plan = plan, self._caught_up(plan, current)
+        try:
+            plan.guard()
+            self._check_tables(plan, current, lock, held)
+            plan = replace(plan, attempt=plan.attempt.at(current))
+            sidecar = describe(plan, _head(plan, lock.token), new_ulid())
+            if plan.registrations or plan.tombstones:
+                self.publisher.check(sidecar.to_publish(), lock.check)
+            synced.result()
+            if plan.tables is not given.tables:
+                sync_staged(self.storage, plan.staged)
+            self._sync_new_branch(current)
+            plan.before_a(held)
+            faults.hit("write.before_a")
+            plan.guard()
+            lock.check()
+        except BaseException:
+            if plan.tables is not given.tables:
+                discard_files(self.storage, plan.staged, plan.spared)
+            raise
         return plan, sidecar
 
-    def _carried_out(self, plan: WritePlan, sidecar: Sidecar, lock: Lock) -> Published:
+    def _caught_up(self, plan: WritePlan, current: Snapshot) -> WritePlan:
+        """The plan, on the present state if that is another which does not concern it."""
+        try:
+            check_assumptions(plan, current)
+        except StalePlan:
+            rebased = None if plan.rebase is None else plan.rebase(plan, current)
+            if rebased is None:
+                raise
+            check_assumptions(rebased, current)
+            used = plan.spared | {file.path for write in rebased.staged for file in write.files}
+            discard_files(self.storage, plan.staged, used)
+            return rebased
+        return plan
+
+    def _hand_over(self, plan: WritePlan, stored: StoredSidecar, lock: Lock) -> None:
+        """From here on the staged files are the sidecar's; if they are not to be had, nothing has moved."""
+        try:
+            plan.on_recorded()
+        except BaseException:
+            with suppress(OmnigraphError):
+                forget_sidecar(self.storage, stored, lock.check)
+            raise
+
+    def _carried_out(self, plan: WritePlan, stored: StoredSidecar, lock: Lock, held: HeldTables) -> Published:
         """Phases B to D; a failure in between is settled at once."""
         try:
-            snapshot = self._phases_b_and_c(plan, sidecar, lock)
+            snapshot = self._phases_b_and_c(plan, stored.sidecar, lock, held)
         except LockLost:
             raise
         except OmnigraphError as error:
-            return self._settle(sidecar, lock, error)
-        return Published(sidecar.head.commit_id, snapshot, self._phase_d(sidecar))
+            return self._settle(stored, lock, error)
+        return Published(stored.sidecar.head.commit_id, snapshot, self._phase_d(stored, lock))
 
     def _sync_new_branch(self, current: Snapshot) -> None:
-        """Before the first commit on a branch: whoever made it may have died before syncing it."""
+        """Before the first commit on a branch: its maker may have died before syncing it."""
         fork = read_fork(self.tables, manifest_ref(layout.MAIN_BRANCH), current.branch)
         if fork is not None and fork.parent_version == current.manifest_version:
             sync_fork(self.storage, manifest_ref(layout.MAIN_BRANCH), current.branch)
 
-    def _check_tables(self, plan: WritePlan, current: Snapshot, lock: Lock) -> None:
+    def _check_tables(self, plan: WritePlan, current: Snapshot, lock: Lock, held: HeldTables) -> None:
         """Versions of ours that no sidecar explains are a late writer's: undone, never published."""
         try:
-            check_tables(self.tables, plan, lock.check)
+            check_tables(held, plan, lock.check)
         except (TableNotFound, StagedFileMissing) as error:
             forks = [table for table in plan.tables if table.fork is not None]
             if not forks:
                 raise
             raise StalePlan(forks[0].ref.key, forks[0].base_version, 0) from error
         except Drift as drift:
-            head = self.tables.open(current.entry(drift.table_key).ref)
+            head = self.tables.open(drift.table.ref)
             if not is_all_ours(head, since=drift.published):
                 raise
-            sidecar = describe_late_write(current, head, drift.published, lock.token)
-            self._phase_a(sidecar)
-            self.recoverer.recover(sidecar, lock)
+            self.undo_late_write(current, drift.table, head, lock)
             raise StalePlan(drift.table_key, drift.published, head.version + 1) from drift
 
-    def _phase_a(self, sidecar: Sidecar) -> None:
-        faults.hit("recovery.sidecar_write")
-        self.storage.control.create(sidecar.path, encode(sidecar))
-        faults.hit("write.after_a")
+    def undo_late_write(self, current: Snapshot, table: TableWrite, head: Table, lock: Lock) -> None:
+        """Roll back versions of ours, up to `head`, that no sidecar explains."""
+        sidecar = describe_late_write(current, table, head, lock.token)
+        self.recoverer.recover(self._phase_a(sidecar), lock)
 
-    def _phases_b_and_c(self, plan: WritePlan, sidecar: Sidecar, lock: Lock) -> Snapshot:
+    def _phase_a(self, sidecar: Sidecar) -> StoredSidecar:
+        faults.hit("recovery.sidecar_write")
+        stored = create_sidecar(self.storage.control, sidecar)
+        faults.hit("write.after_a")
+        return stored
+
+    def _phases_b_and_c(self, plan: WritePlan, sidecar: Sidecar, lock: Lock, held: HeldTables) -> Snapshot:
+        barrier = Barrier(self.storage)
+        ahead = self._history_ahead(plan, sidecar, held)
+        try:
+            self._phase_b(plan, lock, held)
+            snapshot = self.publisher.publish(sidecar.to_publish(), lock.check, barrier)
+            faults.hit("write.published")
+        except BaseException:
+            if ahead is not None:
+                ahead.discard()
+            raise
+        if plan.makes_commit:
+            record_commit(held, sidecar.head, snapshot.on, snapshot.manifest_version, barrier, ahead)
+        self._compact(plan, lock, held, barrier)
+        barrier.sync()
+        faults.hit("write.after_c")
+        promote_schema(self.storage.control, sidecar, lock.check)
+        return snapshot
+
+    def _phase_b(self, plan: WritePlan, lock: Lock, held: HeldTables) -> None:
         committed: list[Table] = []
         for table in plan.tables:
             for staged in table.staged:
-                committed.append(commit_exact(self.tables, staged, lock.check))
+                committed.append(commit_exact(held, staged, lock.check))
                 faults.hit(f"write.table_committed.{len(committed)}")
         sync_manifests(self.tables, committed)
         faults.hit("write.after_b")
-        barrier = Barrier(self.storage)
-        snapshot = self.publisher.publish(sidecar.to_publish(), lock.check, barrier)
-        faults.hit("write.published")
-        if plan.makes_commit:
-            record_commit(self.tables, sidecar.head, plan.branch, snapshot.manifest_version, barrier)
-        self._compact(plan, lock, barrier)
-        barrier.sync()
-        faults.hit("write.after_c")
-        return snapshot
 
-    def _phase_d(self, sidecar: Sidecar) -> tuple[str, ...]:
+    def _history_ahead(self, plan: WritePlan, sidecar: Sidecar, held: HeldTables) -> CommitAhead | None:
+        """Have the rows of the commit written while its tables are committed and published."""
+        if not plan.makes_commit or not self.storage.location.is_local:
+            return None
+        try:
+            return CommitAhead(held, sidecar.head, plan.base.on, plan.base.manifest_version + 1)
+        except StorageError:
+            return None  # Said after the publish, or mended by its recovery.
+
+    def _phase_d(self, stored: StoredSidecar, lock: Lock) -> tuple[str, ...]:
         """Failing here must not fail the write: it is durable, and the next one cleans up."""
         try:
             faults.hit("recovery.sidecar_delete")
-            self.storage.control.delete(sidecar.path)
+            forget_sidecar(self.storage, stored, lock.check)
+        except (LockLost, SidecarTaken):
+            return ()  # We slept: whoever took over completes the write, and removes the sidecar.
         except OmnigraphError as error:
-            return (f"the write is done, but {sidecar.path} could not be removed: {error}",)
+            return (f"the write is done, but {stored.sidecar.path} could not be removed: {error}",)
         faults.hit("write.after_d")
         return ()
 
-    def _settle(self, sidecar: Sidecar, lock: Lock, error: OmnigraphError) -> Published:
+    def _settle(self, stored: StoredSidecar, lock: Lock, error: OmnigraphError) -> Published:
         """A phase failed while we live: recover at once, so that the caller learns the outcome."""
+        sidecar = stored.sidecar
         try:
-            recovered = self.recoverer.recover(sidecar, lock, sync_failed=isinstance(error, SyncFailed))
+            recovered = self.recoverer.recover(stored, lock, sync_failed=isinstance(error, SyncFailed))
         except OmnigraphError as second:
             error.hint = (
-                f"the outcome is open: {sidecar.path} is kept, and the next write or "
+                f"the outcome is unknown: {sidecar.path} is kept, and the next write or "
                 f"`omnigraph recovery run` finishes or undoes it ({second})"
             )
             raise error from second
-        if recovered.recovery_kind == ROLLED_BACK:
+        if recovered is None:
+            error.hint = "another process settled this write in the meantime; see `omnigraph commit list`"
+            raise error
+        if recovered.recovery_kind is RecoveryKind.ROLLED_BACK:
             error.hint = f"nothing was changed; the rollback is commit {recovered.commit_id}"
             raise error
         snapshot = self.manifest.snapshot(sidecar.branch)
         warning = f"the write was finished by recovery after: {error}"
         return Published(sidecar.head.commit_id, snapshot, (warning,))
 
-    def _compact(self, plan: WritePlan, lock: Lock, barrier: Barrier) -> None:
+    def _compact(self, plan: WritePlan, lock: Lock, held: HeldTables, barrier: Barrier) -> None:
         """Keep our own datasets small; failing to is not this write's problem."""
         try:
             self.publisher.compact(plan.branch, plan.operation_id, lock.check, barrier)
-            compact_log(self.tables, commits_ref(plan.branch), plan.operation_id, barrier)
-            compact_log(self.tables, control_table(layout.COMMIT_ACTORS), plan.operation_id, barrier)
+            compact_log(held, commits_ref(plan.branch), plan.operation_id, barrier)
+            compact_log(held, control_table(layout.COMMIT_ACTORS), plan.operation_id, barrier)
         except OmnigraphError:
             return
 
     @contextmanager
-    def _locked(self, branch: str, doing: str, operation_id: str | None = None) -> Iterator[Lock]:
-        """The branch's lock: taken and released, or the one that is being kept anyway."""
-        if self._kept is not None:
-            yield self._kept
+    def locked(
+        self, branch: str, doing: str, operation_id: str | None = None, *, held: Lock | None = None
+    ) -> Iterator[Lock]:
+        """The branch's lock: taken and released, or the one that the attempt holds anyway."""
+        if held is not None:
+            yield held
             return
         name = layout.branch_lock(branch)
         with self.storage.locks.lock(name, doing=doing, operation_id=operation_id).acquire() as lock:
             yield lock
 
 
-def _may_have_lost_a_fork(base: Snapshot, error: OmnigraphError) -> bool:
-    """Until its first publish a fork is nobody's: whoever recovers another writer that used it
-    removes it, with what we have staged on it."""
-    unforked = any(needs_fork(entry, base.branch) for entry in base.tables.values())
-    return unforked and is_missing(error)
-
-
 def _head(plan: WritePlan, lock_token: int) -> GraphHead:
     """The head row of this write; for one that makes no commit, the present one with our marks."""
+    if not plan.is_own_actor:
+        check_actor(plan.actor)
     parent = plan.base.head
     if not plan.makes_commit and parent is not None:
         return replace(parent, operation_id=plan.operation_id, lock_token=lock_token)
-    return GraphHead(
+    commit = Commit(
         commit_id=new_ulid(),
         parent_commit_id=parent.commit_id if parent else None,
         merged_parent_commit_id=plan.merged_parent_commit_id,
         actor_id=plan.actor,
         created_at=max(now_us(), parent.created_at + 1 if parent else 0),
-        operation_id=plan.operation_id,
-        operation=plan.kind.value.lower(),
-        outcome=OUTCOME_APPLIED,
-        schema_hash=plan.schema_hash,
-        lock_token=lock_token,
+        operation=plan.kind.operation,
+        schema_hash=plan.schema.schema_hash if plan.schema else plan.attempt.schema_hash,
         message=plan.message,
-        details=plan.details,
+        details=plan.details_with_files,
     )
+    return GraphHead(commit, plan.operation_id, Outcome.APPLIED, lock_token)

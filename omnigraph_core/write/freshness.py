@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from omnigraph_core.errors import ConflictError, PreconditionError, StorageError
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.manifest.reader import BranchReplaced
-from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
@@ -33,7 +33,7 @@ class StalePlan(ConflictError):
 
 
 class CommitPreconditionFailed(PreconditionError):
-    """`--if-commit` named another head."""
+    """The commit that the caller expects as head is not the head."""
 
     def __init__(self, branch: str, expected: str, actual: str | None) -> None:
         super().__init__(
@@ -54,12 +54,13 @@ class SchemaChanged(ConflictError):
 class Drift(ConflictError):
     """A table has versions nobody published: something writes to it behind our back."""
 
-    def __init__(self, table_key: str, head: int, published: int) -> None:
+    def __init__(self, table: TableWrite, head: int) -> None:
+        table_key, published = table.ref.key, table.base_version
         super().__init__(
             f"table '{table_key}' has Lance HEAD version {head} ahead of manifest version {published}",
             hint="run `omnigraph repair` before writing",
         )
-        self.table_key, self.head, self.published = table_key, head, published
+        self.table, self.table_key, self.head, self.published = table, table_key, head, published
 
     def details(self) -> Mapping[str, object]:
         return {"table_key": self.table_key, "head": self.head, "published": self.published}
@@ -74,35 +75,45 @@ def check_head(if_commit: str | None, current: Snapshot) -> None:
 
 def check_assumptions(plan: WritePlan, current: Snapshot) -> None:
     """Everything the plan read or wrote must be where it was; strict writes say so differently."""
-    if current.branch_identity != plan.base.branch_identity:
-        raise BranchReplaced(f"branch '{plan.branch}' was deleted and created again meanwhile")
-    if current.head is not None and current.head.schema_hash != plan.schema_hash:
+    if current.on != plan.base.on:
+        raise BranchReplaced(f"branch '{plan.branch}' was deleted and recreated in the meantime")
+    if current.head is not None and current.head.schema_hash != plan.attempt.schema_hash:
         raise SchemaChanged("the schema changed while this write was prepared")
-    expected = {table.ref.key: table.published_version for table in plan.tables}
+    expected = {table.renamed_from or table.ref.key: table.published_version for table in plan.tables}
+    expected |= {entry.table_key: entry.replaces for entry in plan.registrations}
     expected |= dict(plan.reads)
     for table_key, version in sorted(expected.items()):
         entry = current.tables.get(table_key)
         actual = entry.table_version if entry else 0
-        if actual != version:
+        if actual != version or _is_another(plan.base.tables.get(table_key), entry):
             raise (ExpectedVersionMismatch if plan.strict else StalePlan)(table_key, version, actual)
+
+
+def _is_another(before: SubTableEntry | None, now: SubTableEntry | None) -> bool:
+    """Has another table the key, and the very same version number?"""
+    return before is not None and now is not None and before.table_path != now.table_path
 
 
 def check_tables(tables: Tables, plan: WritePlan, guard: Guard) -> None:
     """HEAD of every table is where the plan staged on it, and its files are whole."""
     for table in plan.tables:
-        _check_head(tables, table, guard)
+        if table.staged:
+            _check_head(tables, table, guard)
         for write in table.staged:
             verify_files(tables.storage, write)
 
 
 def _check_head(tables: Tables, table: TableWrite, guard: Guard) -> None:
-    """A torn version is above the one we staged on: either HEAD cannot be read, or it has moved."""
+    """A torn version is above the one we staged on: either HEAD cannot be read, or it has moved.
+
+    It may have moved to a whole version above a torn one; both are set aside.
+    """
     if _head_version(tables, table.ref) == table.base_version:
         return
     set_aside_torn(tables, table.ref, table.base_version, guard)
     head = tables.open(table.ref).version
     if head != table.base_version:
-        raise Drift(table.ref.key, head, table.base_version)
+        raise Drift(table, head)
 
 
 def _head_version(tables: Tables, ref: TableRef) -> int | None:

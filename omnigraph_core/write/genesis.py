@@ -2,14 +2,13 @@
 
 The order is the guarantee. A staging record is written first and removed last; the
 first version of `__manifest` is what makes it a graph. So a root with a record but
-without a readable manifest is an init that died, and may be cleared by whoever holds
+without a readable manifest is an init that died, and may be cleared by the holder of
 the refs lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 
@@ -18,9 +17,10 @@ from omnigraph_core.catalog.files import write_schema_files
 from omnigraph_core.errors import ConflictError, OmnigraphError, RefusedError
 from omnigraph_core.history.commits import create_commit_tables
 from omnigraph_core.ids import new_ulid, now_us
+from omnigraph_core.manifest.commit import Commit, Operation
 from omnigraph_core.manifest.create import GENESIS_VERSION, create_manifest
 from omnigraph_core.manifest.publisher import Registration, Update
-from omnigraph_core.manifest.rows import OUTCOME_APPLIED, GraphHead, VersionMetadata
+from omnigraph_core.manifest.rows import GraphHead, Outcome, VersionMetadata
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.schema import EdgeType, NodeType, Schema
 from omnigraph_core.schema.compiled import schema_hash
@@ -31,7 +31,8 @@ from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path, sync_version
 from omnigraph_core.tables.refs import TableRef, control_table
 from omnigraph_core.tables.torn import is_torn, versions_on_disk
-from omnigraph_core.write.root import INIT_KIND, RootState, init_records, inspect_root
+from omnigraph_core.write.root import RootState, init_records, inspect_root
+from omnigraph_core.write.staging_record import INIT_KIND, StagingRecord
 
 
 class GraphExists(ConflictError):
@@ -53,7 +54,7 @@ def init_graph(
     operation_id = new_ulid()
     lock = storage.locks.lock(layout.REFS_LOCK, doing="init", operation_id=operation_id)
     with _made_directories_undone_on_failure(storage), lock.acquire():
-        _settle_unfinished(storage, tables)
+        _settle_unfinished(storage, tables, lock.check)
         head = _genesis_head(operation_id, schema, actor, message, lock.token)
         try:
             _write_record(storage.control, operation_id, actor)
@@ -61,16 +62,29 @@ def init_graph(
         except BaseException:
             _undo(storage, tables, lock)
             raise
-        forget_init(storage)
+        _forget_record(storage, operation_id)
     return head
 
 
-def forget_init(storage: Storage) -> None:
-    """Remove the record of an init that has made its graph; synced, so that it stays removed."""
-    for name in init_records(storage.control):
-        storage.control.delete(f"{layout.STAGING_DIR}/{name}")
+def finish_init(storage: Storage, tables: Tables, guard: Guard) -> None:
+    """Acknowledge, for an init that died after it had made its graph. Under the refs lock, which it held.
+
+    It may have died before its syncs: the record goes only when all of it is safe.
+    """
+    unfinished = init_records(storage.control)
+    if unfinished and manifest_is_whole(tables):
         if storage.location.is_local:
-            storage.syncer.barrier(dirs=[storage.location.path / layout.STAGING_DIR])
+            storage.syncer.sync_tree(storage.location.path)
+        for operation_id in unfinished:
+            guard()
+            _forget_record(storage, operation_id)
+
+
+def _forget_record(storage: Storage, operation_id: str) -> None:
+    """Remove the record of an init that has made its graph; synced, so that it stays removed."""
+    storage.control.delete(layout.staging_record(operation_id))
+    if storage.location.is_local:
+        storage.syncer.barrier(dirs=[storage.location.path / layout.STAGING_DIR])
 
 
 def _undo(storage: Storage, tables: Tables, lock: Lock) -> None:
@@ -82,9 +96,8 @@ def _undo(storage: Storage, tables: Tables, lock: Lock) -> None:
     with contextlib.suppress(OmnigraphError, OSError):
         if manifest_is_whole(tables):
             return
-        lock.check()
         # On object storage a request of ours may still land; the record says whose it is.
-        _clear(storage.control, keep_record=not storage.location.is_local)
+        _clear(storage.control, lock.check, keep_record=not storage.location.is_local)
         if storage.location.is_local:
             # Still under the lock: a rival that waits for it finds the file gone and starts anew.
             shutil.rmtree(storage.location.path / layout.LOCKS_DIR, ignore_errors=True)
@@ -110,6 +123,7 @@ def _create_everything(
         storage.syncer.sync_tree(storage.location.path)
     registrations = [Registration(update.table_key, _path_of(update.table_key)) for update in updates]
     created = create_manifest(tables, registrations, updates, head, guard)
+    faults.hit("init.made")
     sync_version(tables, created, None)
     first = tables.open(control_table(layout.MANIFEST), 1)
     sync_version(tables, first, created)
@@ -151,19 +165,17 @@ def _path_of(table_key: str) -> str:
 def _genesis_head(
     operation_id: str, schema: Schema, actor: str, message: str | None, lock_token: int
 ) -> GraphHead:
-    return GraphHead(
+    commit = Commit(
         commit_id=new_ulid(),
         parent_commit_id=None,
         merged_parent_commit_id=None,
         actor_id=actor,
         created_at=now_us(),
-        operation_id=operation_id,
-        operation="init",
-        outcome=OUTCOME_APPLIED,
+        operation=Operation.INIT,
         schema_hash=schema_hash(schema),
-        lock_token=lock_token,
         message=message,
     )
+    return GraphHead(commit, operation_id, Outcome.APPLIED, lock_token)
 
 
 def _refuse_taken(storage: Storage, state: RootState) -> None:
@@ -177,13 +189,13 @@ def _refuse_taken(storage: Storage, state: RootState) -> None:
         )
 
 
-def _settle_unfinished(storage: Storage, tables: Tables) -> None:
+def _settle_unfinished(storage: Storage, tables: Tables, guard: Guard) -> None:
     """Under the lock: clear an init that died, or acknowledge one that had only its record left."""
     if inspect_root(storage.control) is RootState.UNFINISHED:
         if manifest_is_whole(tables):
-            forget_init(storage)
+            finish_init(storage, tables, guard)
         else:
-            _clear(storage.control)
+            _clear(storage.control, guard)
     _refuse_taken(storage, inspect_root(storage.control))
 
 
@@ -202,26 +214,29 @@ def manifest_is_whole(tables: Tables) -> bool:
 
 
 def _write_record(control: ControlStore, operation_id: str, actor: str) -> None:
-    record = {
-        "schema_version": 1,
-        "operation_id": operation_id,
-        "kind": INIT_KIND,
-        "actor_id": actor,
-        "started_at": str(now_us()),
-    }
-    control.create(layout.staging_record(operation_id), (json.dumps(record, indent=2) + "\n").encode())
+    record = StagingRecord(operation_id, INIT_KIND, layout.MAIN_BRANCH, actor)
+    control.create(record.path, record.encode())
 
 
-def _clear(control: ControlStore, *, keep_record: bool = False) -> None:
-    """Remove everything init makes; the record goes last, because it says that this may be done."""
-    control.delete_prefix(layout.MANIFEST)
-    for name in sorted(layout.ROOT_NAMES - {layout.MANIFEST, layout.LOCKS_DIR, layout.STAGING_DIR}):
+def _clear(control: ControlStore, guard: Guard, *, keep_record: bool = False) -> None:
+    """Remove everything init makes; the record goes last, because it says that this may be done.
+
+    A process that sleeps here past its lease finds out before the next deletion: another may have
+    cleared the place, and made a graph in it.
+    """
+    for name in (layout.MANIFEST, *sorted(_MADE)):
+        guard()
         if control.exists(name):
             control.delete(name)
         else:
             control.delete_prefix(name)
     if not keep_record:
+        guard()
         control.delete_prefix(layout.STAGING_DIR)
+
+
+# Beside the manifest, which goes first.
+_MADE = layout.ROOT_NAMES - {layout.MANIFEST, layout.LOCKS_DIR, layout.STAGING_DIR}
 
 
 @contextlib.contextmanager

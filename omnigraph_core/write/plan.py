@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
+from omnigraph_core.manifest.commit import Operation
 from omnigraph_core.manifest.publisher import Registration, Tombstone
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import StagedWrite
+from omnigraph_core.write.attempt import Attempt
 
 
 class WriterKind(StrEnum):
@@ -22,22 +26,42 @@ class WriterKind(StrEnum):
     BRANCH_MERGE = "BranchMerge"
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
+    REPAIR = "Repair"
+    LATE_WRITER = "LateWriter"
+    """Of a sidecar for versions that no sidecar explains. It is only ever rolled back."""
+
+    @property
+    def operation(self) -> Operation:
+        """What its commits say they were made by."""
+        return Operation(self.value.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class ForkOrigin:
-    """Where a table was forked from for this write; such a fork is removed when it is undone."""
+    """Where a table was forked from for this write; such a fork was never published before."""
 
     parent_branch: str | None
     parent_version: int
 
 
 @dataclass(frozen=True, slots=True)
+class NewSchema:
+    """The schema a branch has from a write on, and the text it was written as."""
+
+    schema_hash: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableWrite:
     """One table of a plan: the staged transactions that follow each other on its HEAD.
 
+    None at all for a table that only gets another key: it stays where it is, on whichever
+    lineage that is.
+
     `base_version` is HEAD when the first was staged; `published_version` what the
-    manifest said then: the same, or 0 for a table that this plan registers.
+    manifest said then: the same, or 0 for a table that this plan registers, or less for
+    a fork that was used before and brought back to its start.
     """
 
     ref: TableRef
@@ -47,6 +71,8 @@ class TableWrite:
     """Rows after the write."""
     staged: tuple[StagedWrite, ...]
     fork: ForkOrigin | None = None
+    renamed_from: str | None = None
+    """The key under which the table is published until now, if this plan gives it another."""
 
     @property
     def final_version(self) -> int:
@@ -54,7 +80,11 @@ class TableWrite:
 
 
 def _nothing() -> None:
-    """What a planner does that keeps no record of its staged files."""
+    """What a planner says or does that keeps no record of its staged files."""
+
+
+def _nothing_more(tables: Tables) -> None:
+    """What a planner needs besides that keeps nothing but its tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +93,15 @@ class WritePlan:
 
     operation_id: str
     kind: WriterKind
-    base: Snapshot
+    attempt: Attempt
     actor: str | None
-    schema_hash: str
+    is_own_actor: bool = False
+    """Signed by OmniGraph itself, under a name that nobody else may use."""
     tables: Sequence[TableWrite] = ()
     registrations: Sequence[Registration] = ()
     tombstones: Sequence[Tombstone] = ()
+    schema: NewSchema | None = None
+    """What the branch's schema becomes; every other write keeps the one it was planned with."""
     reads: Mapping[str, int] = field(default_factory=dict)
     """Tables whose content the plan depends on without writing them, with their versions."""
     strict: bool = False
@@ -81,12 +114,36 @@ class WritePlan:
     """False for writes without meaning of their own (indexes): the head commit stays."""
     spared: frozenset[str] = frozenset()
     """Staged files that another attempt will use again when this one comes too late."""
+    rebase: Callable[[WritePlan, Snapshot], WritePlan | None] | None = None
+    """Under the lock: the same plan on a later snapshot, if what happened meanwhile does not concern it."""
+    guard: Callable[[], None] = _nothing
+    """Raises if the staged files may have been taken for a dead writer's and removed."""
+    before_a: Callable[[Tables], None] = _nothing_more
+    """What must be safe before the write begins, and does no harm without it; done under the lock."""
     on_recorded: Callable[[], None] = _nothing
-    """Told once the sidecar is there: from then on recovery decides about the staged files."""
+    """Told once the sidecar is there: from then on recovery decides about the staged files.
+
+    Raises when they are no longer ours; then nothing may be committed.
+    """
+
+    @property
+    def base(self) -> Snapshot:
+        return self.attempt.snapshot
 
     @property
     def branch(self) -> str:
         return self.base.branch
+
+    @property
+    def details_with_files(self) -> str | None:
+        """The details, and a digest of every file the commit adds: it lives as long as the commit."""
+        files = {
+            file.path: file.digest for write in self.staged for file in write.files if file.digest is not None
+        }
+        if not files:
+            return self.details
+        content = {**(json.loads(self.details) if self.details else {}), "files": files}
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @property
     def staged(self) -> list[StagedWrite]:

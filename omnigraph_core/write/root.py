@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from enum import Enum, auto
 
 from omnigraph_core import layout
-from omnigraph_core.jsontext import parse_json
-from omnigraph_core.storage import ControlStore
-
-INIT_KIND = "Init"
+from omnigraph_core.errors import NotFoundError
+from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.storage import ControlStore, Storage
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.write.staging_record import INIT_KIND, StagingRecord, StagingUnreadable
 
 
 class RootState(Enum):
@@ -19,6 +19,29 @@ class RootState(Enum):
     GRAPH = auto()
     UNFINISHED = auto()
     FOREIGN = auto()
+
+
+class GraphNotFound(NotFoundError):
+    """There is no graph where one was expected."""
+
+
+def require_graph(storage: Storage, tables: Tables) -> None:
+    """Raise unless there is a graph: an init that died may have left its record, or half a graph."""
+    uri = storage.location.uri
+    if inspect_root(storage.control) is RootState.UNFINISHED and not _is_made(tables):
+        raise GraphNotFound(
+            f"{uri}: an init started here and did not finish",
+            hint="run `omnigraph init` again; it clears what is left",
+        )
+    if not tables.exists(manifest_ref(layout.MAIN_BRANCH)):
+        raise GraphNotFound(f"there is no graph at {uri}", hint="create one with `omnigraph init`")
+
+
+def _is_made(tables: Tables) -> bool:
+    """Did the init that left its record get as far as making the graph?"""
+    from omnigraph_core.write.genesis import manifest_is_whole
+
+    return manifest_is_whole(tables)
 
 
 def inspect_root(control: ControlStore) -> RootState:
@@ -40,11 +63,18 @@ def inspect_root(control: ControlStore) -> RootState:
 
 
 def init_records(control: ControlStore) -> list[str]:
-    """Names of staging records that an init wrote; an unreadable one is a torn record of nobody's."""
+    """Operations whose staging record an init wrote.
+
+    One that cannot be read may be anybody's. In a graph it is left to the sweep, which says so;
+    where there is no graph, the place is not ours until a person has looked at it.
+    """
     found: list[str] = []
     for name in control.list(layout.STAGING_DIR):
-        record = control.get(f"{layout.STAGING_DIR}/{name}")
-        with contextlib.suppress(ValueError, AttributeError):
-            if record is not None and parse_json(record.data).get("kind") == INIT_KIND:
-                found.append(name)
+        operation_id = name.removesuffix(".json")
+        record = control.get(f"{layout.STAGING_DIR}/{name}") if name.endswith(".json") else None
+        try:
+            if record is not None and StagingRecord.decode(operation_id, record.data).kind == INIT_KIND:
+                found.append(operation_id)
+        except StagingUnreadable:
+            continue
     return found

@@ -15,12 +15,12 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockTimeout, Storage
 from omnigraph_core.write.pending import pending_operations
 from omnigraph_core.write.recovery import Recovered, Recoverer
-from omnigraph_core.write.sidecar import Sidecar, read_sidecar
+from omnigraph_core.write.sidecar import Sidecar, SidecarTaken, StoredSidecar, read_stored
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What was recovered, and which operations somebody else is still at work on."""
+    """What was recovered, and which operations other processes are still at work on."""
 
     recovered: tuple[Recovered, ...]
     live: tuple[str, ...]
@@ -47,11 +47,11 @@ class Sweeper:
         recovered: list[Recovered] = []
         live: list[str] = []
         for operation_id in self.pending():
-            sidecar = read_sidecar(self._storage.control, operation_id)
-            if sidecar is None:
+            stored = self._unsettled(operation_id)
+            if stored is None:
                 continue
             lock = self._storage.locks.lock(
-                self._lock_name(sidecar), doing="recovery", operation_id=operation_id
+                self._lock_name(stored.sidecar), doing="recovery", operation_id=operation_id
             )
             if not _taken(lock, patient=patient):
                 live.append(operation_id)
@@ -64,21 +64,40 @@ class Sweeper:
         """Recover the sidecars of one branch, whose lock the caller holds."""
         recovered: list[Recovered] = []
         for operation_id in self.pending():
-            sidecar = read_sidecar(self._storage.control, operation_id)
-            if sidecar is not None and self._lock_name(sidecar) == layout.branch_lock(branch):
+            stored = self._unsettled(operation_id)
+            if stored is not None and self._lock_name(stored.sidecar) == layout.branch_lock(branch):
                 recovered += self._recover(operation_id, lock)
         return recovered
 
     def _recover(self, operation_id: str, lock: Lock) -> list[Recovered]:
-        """Read again under the lock: the writer may have finished while we waited for it."""
-        sidecar = read_sidecar(self._storage.control, operation_id)
-        if sidecar is None:
+        """Read again under the lock: the writer may have finished while we waited for it.
+
+        On object storage it may even do so now, if it only had to remove the sidecar. Then
+        there is nothing to recover; in any other case the sidecar is another writer's.
+        """
+        stored = self._unsettled(operation_id)
+        if stored is None:
             return []
-        if self._branch_is_gone(sidecar):
-            if lock.name != layout.branch_lock(layout.MAIN_BRANCH):
-                return []
-            return [self._recoverer.discard(sidecar, lock)]
-        return [self._recoverer.recover(sidecar, lock)]
+        is_gone = self._branch_is_gone(stored.sidecar)
+        if is_gone and lock.name != layout.branch_lock(layout.MAIN_BRANCH):
+            return []
+        act = self._recoverer.discard if is_gone else self._recoverer.recover
+        try:
+            done = act(stored, lock)
+        except SidecarTaken:
+            lock.check()
+            if self._unsettled(operation_id) is not None:
+                raise
+            return []
+        return [] if done is None else [done]
+
+    def _unsettled(self, operation_id: str) -> StoredSidecar | None:
+        """The sidecar, if there is something to do about it; one that is settled is deleted."""
+        stored = read_stored(self._storage.control, operation_id)
+        if stored is not None and stored.sidecar.settled:
+            self._storage.control.delete(stored.sidecar.path)
+            return None
+        return stored
 
     def _lock_name(self, sidecar: Sidecar) -> str:
         """The branch's lock; main's for a branch that is gone, because main records it."""
@@ -88,7 +107,7 @@ class Sweeper:
     def _branch_is_gone(self, sidecar: Sidecar) -> bool:
         """Also when another branch has taken its name: identities differ."""
         try:
-            return self._manifest.branch_identity(sidecar.branch) != sidecar.branch_identity
+            return self._manifest.branch(sidecar.branch) != sidecar.on
         except NotFoundError:
             return True
 

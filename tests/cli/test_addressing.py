@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Omnigraph
+from tests.support.processes import Omnigraph
 
 
 @pytest.fixture

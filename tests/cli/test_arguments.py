@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import OMNIGRAPH, Finished, Omnigraph, clean_environment
-from tests.trees import fingerprint
+from tests.support.processes import OMNIGRAPH, Finished, Omnigraph, clean_environment
+from tests.support.trees import fingerprint
 
 NOT_TEXT = os.fsdecode(b"\xff")
 NEEDS_NOTHING = (["version"], ["--version"], ["--help"], ["init", "--help"], ["completion", "bash"])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
-from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
-from tests.records import edge, node, write_jsonl
+from tests.support import warm
+from tests.support.processes import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support.records import edge, node, write_jsonl
 
 SMALL, LARGE = b"\x00\xffhi\n", bytes(range(256)) * 30_000
 
@@ -50,7 +50,7 @@ def test_the_bytes_come_out_as_they_went_in(
     where: tuple[str, ...], data: bytes, graph: Graph, omnigraph: Omnigraph, tmp_path: Path
 ) -> None:
     command = [OMNIGRAPH, "blob", "get", *where, "--store", "g"]
-    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, check=True)
+    done = warm.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (data, b"")
     assert omnigraph("blob", "get", *where, "--store", "g", "--out", "out.bin").code == 0
     assert (tmp_path / "out.bin").read_bytes() == data

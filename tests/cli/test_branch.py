@@ -10,10 +10,11 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.cli.terminal import CTRL_C, CTRL_D, on_a_terminal
-from tests.conftest import PEOPLE, Omnigraph
-from tests.trees import fingerprint
-from tests.writers import check_whole, write_three
+from tests.support.processes import Omnigraph
+from tests.support.records import PEOPLE
+from tests.support.terminal import CTRL_C, CTRL_D, on_a_terminal
+from tests.support.trees import fingerprint
+from tests.support.writers import check_whole, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 

@@ -11,10 +11,9 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.cli.test_load import closed_stdin
-from tests.conftest import Finished, Omnigraph
-from tests.records import edges, exported, make_people, nodes
-from tests.writers import check_whole
+from tests.support.processes import Finished, Omnigraph, closed_stdin
+from tests.support.records import edges, exported, make_people, nodes
+from tests.support.writers import check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
 STORE = ("--store", "g")
@@ -76,7 +75,7 @@ def test_people_are_told(graph: Graph, omnigraph: Omnigraph) -> None:
     assert edges(graph, "Knows") == [("Bob", "Cy")]
     again = omnigraph("change", *STORE, "-e", 'query q() { delete Person where name = "Ann" }')
     assert (again.code, again.out) == (0, "changed main via q: 0 nodes, 0 edges\n")
-    assert again.err == "nothing matched, so there is no commit\n"
+    assert again.err == "nothing matched; no commit was made\n"
     assert graph.log().history("main")[0] == head
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.cli.terminal import on_a_terminal
-from tests.conftest import PEOPLE, Omnigraph
-from tests.trees import fingerprint
-from tests.writers import write_three
+from tests.support.processes import Omnigraph
+from tests.support.records import PEOPLE
+from tests.support.terminal import on_a_terminal
+from tests.support.trees import fingerprint
+from tests.support.writers import write_three
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +111,18 @@ def test_the_shape_of_a_commit(place: Path, omnigraph: Omnigraph) -> None:
         "message",
         "schema_hash",
         "details",
+        "removed",
     }
     assert newest["parent_commit_id"] == older["graph_commit_id"]
     assert (newest["manifest_branch"], newest["actor_id"], newest["operation"]) == ("dev", "cat", "load")
     assert newest["merged_parent_commit_id"] is None
     assert newest["created_at"] > older["created_at"] > 1_600_000_000_000_000
     assert newest["schema_hash"].startswith("sha256:")
-    shown = omnigraph("commit", "show", "dev", "--store", place, "--json")
-    assert (shown.code, json.loads(shown.out)) == (0, newest)
+    shown = json.loads(omnigraph("commit", "show", "dev", "--store", place, "--json").out)
+    files = (shown["details"] or {}).pop("files")
+    assert {**shown, "details": shown["details"] or None} == newest
+    assert len(files) == 3
+    assert all(digest.startswith("sha256:") for digest in files.values())
 
 
 def test_show_takes_any_ref(place: Path, omnigraph: Omnigraph) -> None:
@@ -193,3 +198,11 @@ def test_looking_changes_nothing(place: Path, omnigraph: Omnigraph) -> None:
         assert omnigraph(*command, place).code == 0
     assert omnigraph("commit", "show", "dev~1", "--store", place).code == 0
     assert fingerprint(place) == before
+
+
+def test_digests_of_files_are_shown_and_not_listed(place: Path, omnigraph: Omnigraph) -> None:
+    shown = json.loads(omnigraph("commit", "show", "main", "--store", place, "--json").out)
+    assert len(shown["details"]["files"]) == 3
+    assert all(digest.startswith("sha256:") for digest in shown["details"]["files"].values())
+    listed = json.loads(omnigraph("commit", "list", place, "--json").out)["commits"]
+    assert [each["details"] for each in listed] == [None] * 6

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
-from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
-from tests.records import S1, make_people, node, write_jsonl
-from tests.trees import fingerprint
+from tests.support import warm
+from tests.support.processes import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support.records import S1, make_people, node, write_jsonl
+from tests.support.trees import fingerprint
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
@@ -145,12 +146,12 @@ def test_a_missing_file_of_the_graph_is_not_a_bug(graph: Graph, omnigraph: Omnig
     assert (done.code, json.loads(done.err)["code"]) == (74, "storage")
 
 
-def test_a_file_that_cannot_grow(graph: Graph, omnigraph: Omnigraph, tmp_path: Path) -> None:
+def test_a_file_that_cannot_grow(graph: Graph, omnigraph_process: Omnigraph, tmp_path: Path) -> None:
     """A full disk, as far as a test can have one: the process may write no file above 1 KiB."""
     out = tmp_path / "out" / "x.jsonl"
     out.parent.mkdir()
     limited = ("bash", "-c", 'ulimit -f 1; exec "$0" "$@"')
-    done = omnigraph("export", "g", "--out", out, "--json", prefix=limited)
+    done = omnigraph_process("export", "g", "--out", out, "--json", prefix=limited)
     assert (done.code, done.out) == (74, "")
     assert "File too large" in json.loads(done.err)["error"]
     assert list(out.parent.iterdir()) == []
@@ -193,7 +194,7 @@ def long(tmp_path: Path) -> Graph:
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["human", "json"])
 def test_a_reader_that_has_seen_enough(more: list[str], long: Graph, tmp_path: Path) -> None:
     """`omnigraph export | head -1`."""
-    with subprocess.Popen(
+    with warm.Popen(
         [OMNIGRAPH, "export", "g", *more],
         cwd=tmp_path,
         env=clean_environment(),

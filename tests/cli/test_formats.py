@@ -11,8 +11,8 @@ import pytest
 
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings
-from tests.conftest import Omnigraph
-from tests.records import S1, exported, make_people, nodes
+from tests.support.processes import Omnigraph
+from tests.support.records import S1, exported, make_people, nodes
 
 SETTINGS = Settings(fsync=False, actor="ann")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import OMNIGRAPH, PEOPLE, Omnigraph, clean_environment
-from tests.programs import require_program
-from tests.trees import fingerprint
+from tests.support.processes import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support.programs import require_program
+from tests.support.records import PEOPLE
+from tests.support.trees import fingerprint
 
 
 def test_creates_a_graph_that_later_commands_find(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> None:
@@ -201,13 +202,13 @@ def test_a_file_in_the_way(omnigraph: Omnigraph, people: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("error", ["EROFS", "EACCES"])
 def test_a_place_that_cannot_be_written(
-    error: str, omnigraph: Omnigraph, people: Path, tmp_path: Path
+    error: str, omnigraph_process: Omnigraph, people: Path, tmp_path: Path
 ) -> None:
     require_program("strace")
     before = fingerprint(tmp_path)
     inject = f"inject=mkdir,mkdirat:error={error}"
     prefix = ("strace", "-f", "-o", "/dev/null", "-e", "trace=mkdir,mkdirat", "-e", inject)
-    done = omnigraph("init", "--schema", people, "g", prefix=prefix)
+    done = omnigraph_process("init", "--schema", people, "g", prefix=prefix)
     assert done.code == 74
     assert str(tmp_path) in done.err
     assert "Traceback" not in done.err
@@ -269,8 +270,10 @@ def test_a_schema_as_large_as_allowed(omnigraph: Omnigraph, tmp_path: Path) -> N
 
 def test_help_says_where_the_graph_goes(omnigraph: Omnigraph) -> None:
     text = " ".join(omnigraph("init", "--help").out.split())
-    assert "Without GRAPH it goes where OMNIGRAPH_STORE or the nearest omnigraph.toml says" in text
-    assert "else to ./graph.omni" in text
+    assert (
+        "Without GRAPH, the graph is created where OMNIGRAPH_STORE or the nearest omnigraph.toml says" in text
+    )
+    assert "else at ./graph.omni" in text
 
 
 def test_a_configured_place_is_used(omnigraph: Omnigraph, people: Path, tmp_path: Path) -> None:
@@ -293,13 +296,13 @@ def test_a_config_without_a_store_is_remarked_on(omnigraph: Omnigraph, people: P
 
 
 def test_a_config_that_cannot_be_written_is_a_remark(
-    omnigraph: Omnigraph, people: Path, tmp_path: Path
+    omnigraph_process: Omnigraph, people: Path, tmp_path: Path
 ) -> None:
     """The graph is there, and that is what counts."""
     require_program("strace")
     config = tmp_path / "omnigraph.toml"
     prefix = ("strace", "-f", "-o", "/dev/null", "-P", str(config), "-e", "inject=openat:error=ENOSPC")
-    done = omnigraph("init", "--schema", people, prefix=prefix)
+    done = omnigraph_process("init", "--schema", people, prefix=prefix)
     assert (done.code, done.out) == (0, f"initialized {tmp_path}/graph.omni\n")
     assert f"{config} cannot be written: No space left on device" in done.err
 
@@ -331,3 +334,14 @@ def test_a_working_directory_with_an_impossible_name(
     done = omnigraph("init", "--schema", people, cwd=here)
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert list(here.iterdir()) == []
+
+
+def test_a_pattern_that_does_not_compile_is_bad_data_and_nothing_is_made(
+    omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.pg").write_text('node Person { name: String @key  @check(name, "(") }')
+    done = omnigraph("init", "--schema", "bad.pg", "g")
+    assert (done.code, done.out) == (7, "")
+    assert "@check" in done.err
+    assert "Person" in done.err
+    assert not (tmp_path / "g").exists()

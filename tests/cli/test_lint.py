@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Omnigraph
-from tests.records import S1
+from tests.support.processes import Omnigraph
+from tests.support.records import S1
 
 GOOD = "query q($n: String) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
 UPDATE = "query u($n: String, $a: I32) { update Person set { age: $a } where name = $n }"

@@ -14,9 +14,9 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.conftest import OMNIGRAPH, Finished, Omnigraph, clean_environment
-from tests.records import edge, exported, make_people, node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.processes import Finished, Omnigraph, closed_stdin
+from tests.support.records import edge, exported, make_people, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
 GOOD = '{"type":"Person","data":{"name":"Eve"}}\n'
@@ -99,7 +99,7 @@ def test_people_are_told_where_and_how_much(
     assert [line.split() for line in lines[1:]] == [["edge:Knows", "1"], ["node:Person", "1"]]
     assert done.err.splitlines()[0] == f"omnigraph load → {graph.location.uri} (direct, local)"
     # The edge has neither id nor @unique group.
-    assert "warning: nothing identifies 1 record: no id" in done.err
+    assert "warning: 1 record had no id, no key and no complete @unique group: added as new" in done.err
     head = graph.log().history("main")[0]
     assert f"commit {head.commit_id}, " in done.err
     assert head.message == "why"
@@ -261,7 +261,7 @@ def test_no_records_are_no_commit(
     head, before = graph.head(), exported(graph)
     done = omnigraph("load", "g", "--data", data(content), "--mode", mode)
     assert (done.code, done.out) == (0, f"loaded main ({mode}): 0 entities\n")
-    assert "the input has no records, so there is no commit" in done.err
+    assert "the input has no records; no commit was made" in done.err
     assert (graph.head(), exported(graph)) == (head, before)
 
 
@@ -300,18 +300,6 @@ def test_a_dry_run_writes_nothing(
     assert omnigraph("load", "g", "--data", data(node("Person", name="Ann")), *options).code == 3
     assert (graph.head(), graph.branches()) == (head, ["main"])
     check_whole(graph)
-
-
-def closed_stdin(*arguments: str | Path, cwd: Path) -> Finished:
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$0" "$@" <&-', OMNIGRAPH, *arguments],
-        cwd=cwd,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def test_a_closed_stdin_is_not_an_empty_one(graph: Graph, tmp_path: Path) -> None:

@@ -7,14 +7,16 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from omnigraph_cli.exits import BY_KIND, MEANING
 from omnigraph_core.errors import ErrorKind
-from tests.cli.terminal import on_a_terminal
-from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support import warm
+from tests.support.processes import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support.terminal import on_a_terminal
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ def test_a_reader_that_goes_away(graph: Path, tmp_path: Path) -> None:
     """`omnigraph snapshot | true`: exit 141 and not a word on stderr."""
     read_end, write_end = os.pipe()
     os.close(read_end)
-    done = subprocess.run(
+    done = warm.run(
         [OMNIGRAPH, "snapshot", graph],
         stdout=write_end,
         stderr=subprocess.PIPE,
@@ -121,8 +123,8 @@ def test_a_reader_that_goes_away(graph: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_silent_and_leaves_nothing(people: Path, tmp_path: Path) -> None:
-    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:60000")
-    process = subprocess.Popen(
+    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:600000")
+    process = warm.Popen(
         [OMNIGRAPH, "init", "--schema", people, "g"],
         env=environment,
         cwd=tmp_path,
@@ -132,7 +134,7 @@ def test_ctrl_c_is_silent_and_leaves_nothing(people: Path, tmp_path: Path) -> No
     while not (tmp_path / "g/edges/844eefbe5068b644/_versions").exists():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=240)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert not (tmp_path / "g").exists()
 
@@ -145,8 +147,8 @@ def test_a_bug_is_one_line_and_a_file(graph: Path, tmp_path: Path) -> None:
         "from omnigraph_cli.main import main\n"
         f"main(['snapshot', {str(graph)!r}])\n"
     )
-    done = subprocess.run(
-        [OMNIGRAPH.with_name("python"), "-c", program],
+    done = warm.run(
+        [sys.executable, "-c", program],
         env=clean_environment(TMPDIR=str(tmp_path)),
         capture_output=True,
         text=True,
@@ -169,8 +171,8 @@ def test_a_panic_of_the_storage_library_is_a_storage_error(graph: Path) -> None:
         "from omnigraph_cli.main import main\n"
         f"main(['snapshot', {str(graph)!r}])\n"
     )
-    done = subprocess.run(
-        [OMNIGRAPH.with_name("python"), "-c", program],
+    done = warm.run(
+        [sys.executable, "-c", program],
         env=clean_environment(),
         capture_output=True,
         text=True,
@@ -194,8 +196,8 @@ def test_a_bug_that_cannot_be_reported_is_still_one_line(graph: Path, tmp_path: 
         f"main(['snapshot', {str(graph)!r}])\n"
     )
     for full in (False, True):
-        done = subprocess.run(
-            [OMNIGRAPH.with_name("python"), "-c", program.format(full=full)],
+        done = warm.run(
+            [sys.executable, "-c", program.format(full=full)],
             env=clean_environment(TMPDIR=str(tmp_path)),
             capture_output=True,
             text=True,

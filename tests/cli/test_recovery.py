@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +10,11 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.conftest import PEOPLE, REPOSITORY, Omnigraph, clean_environment
-from tests.trees import fingerprint
-from tests.writers import check_whole, content, write_three
+from tests.support import warm
+from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
+from tests.support.records import PEOPLE
+from tests.support.trees import fingerprint
+from tests.support.writers import check_whole, content, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 WRITTEN = ["edge:Knows", "node:Company", "node:Person"]
@@ -28,8 +29,8 @@ def graph(tmp_path: Path) -> Graph:
 
 def die(graph: Graph, step: str, branch: str = "main") -> str:
     """Let another process write `second` and be killed at a step; gives the operation it left."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.writers", graph.location.uri, branch, "second"],
+    done = warm.run(
+        [sys.executable, "-m", "tests.support.writers", graph.location.uri, branch, "second"],
         env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
         cwd=REPOSITORY,
         capture_output=True,

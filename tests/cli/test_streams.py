@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import shlex
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import on_a_terminal
-from tests.conftest import OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
+from tests.support.processes import OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
+from tests.support.terminal import on_a_terminal
 
 LIGHT = (["--help"], ["--version"], ["init", "--help"], ["version"], ["completion", "bash"])
 
@@ -149,6 +152,16 @@ def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "True"
 
 
+PIPE_BYTES = 65536
+
+
+def _waiting_in(pipe: int) -> int:
+    """How many bytes have been written to a pipe and not read."""
+    found = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, found)
+    return found[0]
+
+
 def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything(omnigraph: Omnigraph, tmp_path: Path) -> None:
     """Another program may have made our standard output non-blocking; a full pipe is then an error."""
     source = "// " + "long " * 40_000 + "\nnode A { k: String @key }\n"
@@ -160,6 +173,8 @@ def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything(omnigraph: Omnigra
     )
     os.close(write_end)
     with os.fdopen(read_end, "rb") as answer:
-        time.sleep(2)
+        while _waiting_in(read_end) < PIPE_BYTES:
+            assert process.poll() is None
+            time.sleep(0.01)
         assert answer.read().decode() == source
     assert process.wait() == 0

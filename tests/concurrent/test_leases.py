@@ -14,14 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph_cli.wording import hint_of
 from omnigraph_core import layout
 from omnigraph_core.errors import ErrorKind, InternalError
 from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import LockLost, LockTimeout, Storage, open_storage, parse_location
-from omnigraph_core.storage.lease import LeaseRecord, decode_lease
+from omnigraph_core.storage.lease_object import LeaseRecord, decode_lease
 from omnigraph_core.storage.locks import LockHolder
-from tests.conftest import clean_environment
-from tests.s3server import S3Server
+from tests.support import warm
+from tests.support.processes import clean_environment
+from tests.support.s3server import S3Server
 
 MAIN = layout.branch_lock("main")
 LEASE = f"{layout.LOCKS_DIR}/{MAIN}.json"
@@ -59,7 +61,7 @@ def opened(place: str, environment: dict[str, str], **more: str) -> Storage:
 
 
 def start(script: str, place: str, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-c", PROLOGUE + script, place, *arguments],
         env=clean_environment(OMNIGRAPH_ACTOR="alice", **environment),
         stdin=subprocess.PIPE,
@@ -161,13 +163,14 @@ def test_a_timeout_names_the_holder(storage: Storage, place: str, environment: d
         began = time.monotonic()
         with pytest.raises(LockTimeout) as caught:
             storage.locks.lock(MAIN).acquire(0.2)
-        assert 0.2 <= time.monotonic() - began < 2
+        assert time.monotonic() - began >= 0.2
         shown = storage.locks.read_holder(MAIN)
     error = caught.value
     assert error.kind is ErrorKind.BUSY
     assert f"pid {process.pid} on " in error.message
     assert "alice (load people.jsonl)" in error.message
-    assert "--lock-timeout" in str(error.hint)
+    assert error.field == "lock_timeout"
+    assert "wait longer with --lock-timeout" in str(hint_of(error))
     details = error.details()
     assert details["lock"] == MAIN
     assert isinstance(details["holder"], dict)
@@ -185,7 +188,7 @@ def test_the_lease_of_a_killed_holder_is_taken_over_but_not_at_once(
         assert storage.locks.read_holder(MAIN) is not None
         began = time.monotonic()
         assert not storage.locks.lock(MAIN).try_acquire()
-        with storage.locks.lock(MAIN).acquire(10) as lock:
+        with storage.locks.lock(MAIN).acquire(60) as lock:
             assert time.monotonic() - began >= TAKEOVER_S
             assert lock.token == 2
             lock.check()
@@ -213,14 +216,14 @@ def test_a_stopped_holder_that_wakes_has_lost(
         say(process, "check")
         assert hear(process) == "mine"
         process.send_signal(signal.SIGSTOP)
-        with storage.locks.lock(MAIN).acquire(10) as lock:
+        with storage.locks.lock(MAIN).acquire(60) as lock:
             assert lock.token == 2
             process.send_signal(signal.SIGCONT)
             say(process, "check")
-            assert hear(process).startswith(f"the lock '{MAIN}' is not held any more: ")
+            assert hear(process).startswith(f"the lock '{MAIN}' is no longer held: ")
             lock.check()
             say(process, "check")
-            assert "not held any more" in hear(process)
+            assert "no longer held" in hear(process)
 
 
 def test_a_holder_that_was_stopped_too_long_has_lost_even_if_nobody_came(
@@ -231,7 +234,7 @@ def test_a_holder_that_was_stopped_too_long_has_lost_even_if_nobody_came(
         time.sleep(TTL_S)
         process.send_signal(signal.SIGCONT)
         say(process, "check")
-        assert hear(process).endswith(f"not held any more: it was not renewed within {TTL_S:g} s")
+        assert hear(process).endswith(f"no longer held: it was not renewed within {TTL_S:g} s")
 
 
 @pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.soak)])
@@ -248,15 +251,16 @@ def test_of_two_contenders_for_a_dead_lease_one_wins(
 
     def contend(rival: Storage, name: str) -> None:
         lock = rival.locks.lock(name)
-        try:
-            won.append((name, lock.acquire(3.0).token))
-            over.wait(60)
-            lock.check()
-        except LockTimeout:
-            lost.append(name)
-            over.wait(60)
-        finally:
-            lock.release()
+        while not lock.try_acquire():
+            if name in [taken for taken, _ in won]:
+                lost.append(name)
+                over.wait(240)
+                return
+            time.sleep(0.05)
+        won.append((name, lock.token))
+        over.wait(240)
+        lock.check()
+        lock.release()
 
     over = threading.Barrier(2 * rounds)
     threads = [threading.Thread(target=contend, args=(rival, name)) for name in names for rival in rivals]
@@ -322,7 +326,7 @@ def test_a_lock_that_is_not_held_says_so(storage: Storage) -> None:
 def test_an_unreadable_lease_is_waited_for_and_then_taken(storage: Storage) -> None:
     storage.control.put(LEASE, b"garbage")
     began = time.monotonic()
-    with storage.locks.lock(MAIN).acquire(10) as lock:
+    with storage.locks.lock(MAIN).acquire(60) as lock:
         assert time.monotonic() - began >= TAKEOVER_S
         jumped = lock.token
     assert jumped > 1_000_000
@@ -358,7 +362,7 @@ print(os.waitstatus_to_exitcode(status), locks.lock("branch.main").try_acquire()
 
 
 def test_a_forked_child_neither_has_nor_releases_the_lease(place: str, environment: dict[str, str]) -> None:
-    output, _ = start(FORKED, place, environment).communicate(timeout=30)
+    output, _ = start(FORKED, place, environment).communicate(timeout=240)
     assert output == "7 False\n"
 
 
@@ -374,7 +378,7 @@ locks.lock("branch.main").acquire()
 def test_leaving_without_releasing_ends_the_process_quietly(place: str, environment: dict[str, str]) -> None:
     """The renewal is still at work while the interpreter goes away."""
     process = start(LEAVING, place, environment)
-    assert process.communicate(timeout=30) == ("", "")
+    assert process.communicate(timeout=240) == ("", "")
     assert process.returncode == 0
 
 

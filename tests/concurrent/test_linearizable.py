@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.concurrent.linearizable import ABSENT, Call, Rows, check, table_step
+from tests.support.linearizable import ABSENT, Call, Rows, check, table_step
 
 EMPTY: Rows = frozenset()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import pytest
 
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings, load_settings
-from tests.concurrent.test_many_writers import FULL, SMALL, Size, adds_and_reads, check_history, run_all
-from tests.concurrent.workers import Worker, read_three
-from tests.conftest import PEOPLE, REPOSITORY, clean_environment
-from tests.trees import fingerprint
-from tests.writers import WRITTEN, content, write_three
+from tests.support import warm
+from tests.support.many_writers import FULL, SMALL, Size, adds_and_reads, check_history, run_all
+from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.records import PEOPLE
+from tests.support.trees import fingerprint
+from tests.support.workers import Worker, read_three
+from tests.support.writers import WRITTEN, content, write_three
 
 BRANCHES = ("main", "dev")
 
@@ -45,6 +48,8 @@ def watch(root: str, stop: Path) -> dict[str, int]:
             heads[branch].add(graph.snapshot(branch).head.commit_id)  # type: ignore[union-attr]
         if rounds % 3 == 0:
             check_log(graph)
+        if rounds == 1:
+            stop.with_name(f"reading-{os.getpid()}").touch()
     return {"rounds": rounds, **{branch: len(heads[branch]) for branch in BRANCHES}}
 
 
@@ -79,7 +84,7 @@ def test_readers_beside_writers(size: Size, tmp_path: Path) -> None:
     write_three(graph, "first")
     graph.create_branch("dev")
     readers = [
-        subprocess.Popen(
+        warm.Popen(
             [sys.executable, "-m", "tests.concurrent.test_readers", str(root), str(stop)],
             env=clean_environment(),
             cwd=REPOSITORY,
@@ -94,10 +99,13 @@ def test_readers_beside_writers(size: Size, tmp_path: Path) -> None:
         for number in range(size.processes)
     ]
     try:
+        while len(list(tmp_path.glob("reading-*"))) < len(readers):
+            assert all(reader.poll() is None for reader in readers)
+            time.sleep(0.01)
         run_all(workers, size.kills, random.Random(7))
     finally:
         stop.touch()
-        ended = [(reader.communicate(timeout=120), reader.returncode) for reader in readers]
+        ended = [(reader.communicate(timeout=240), reader.returncode) for reader in readers]
     for (output, errors), code in ended:
         assert code == 0, errors
         report = json.loads(output)
@@ -114,8 +122,8 @@ def test_reading_writes_nothing(tmp_path: Path) -> None:
     graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="tester"))
     write_three(graph, "first")
     before = content(graph)
-    dead = subprocess.run(
-        [sys.executable, "-m", "tests.writers", str(root), "main", "second"],
+    dead = warm.run(
+        [sys.executable, "-m", "tests.support.writers", str(root), "main", "second"],
         env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=kill"),
         cwd=REPOSITORY,
         check=False,
@@ -129,6 +137,4 @@ def test_reading_writes_nothing(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    began = time.monotonic()
-    answer = watch(sys.argv[1], Path(sys.argv[2]))
-    sys.stdout.write(json.dumps({**answer, "seconds": round(time.monotonic() - began)}))
+    sys.stdout.write(json.dumps(watch(sys.argv[1], Path(sys.argv[2]))))

@@ -10,8 +10,8 @@ import pytest
 from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
-from tests.concurrent.test_publisher import A, B, Workers, race
-from tests.contract.graphs import new_manifest
+from tests.support.graphs import new_manifest
+from tests.support.publishers import A, B, Workers, race
 
 PROCESSES = 4
 

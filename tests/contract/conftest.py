@@ -12,7 +12,7 @@ from omnigraph_core import faults
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import Storage, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
-from tests.contract.graphs import BRANCHES, LINEAGES
+from tests.support.graphs import BRANCHES, LINEAGES
 
 
 @pytest.fixture(params=["local", "s3"])

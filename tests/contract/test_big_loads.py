@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from omnigraph_core.change.parts import Part, parts
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
 from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.rules.parts import Part, parts
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.sink import RowSink
-from tests.records import edge, exported, node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.records import edge, exported, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann", memory_limit_bytes=1)
 SCHEMA = """
@@ -111,7 +111,7 @@ def test_parts_make_no_difference(
     start = _sound(start)
     whole = outcome(tmp_path / "whole", start, records, mode, rejecting=rejecting)
     monkeypatch.setattr(MemoryBudget, "parts", in_parts(5))
-    monkeypatch.setattr("omnigraph_core.change.committed.are_few", lambda *_: False)
+    monkeypatch.setattr("omnigraph_core.rules.committed.are_few", lambda *_: False)
     assert outcome(tmp_path / "parts", start, records, mode, rejecting=rejecting) == whole
 
 
@@ -156,7 +156,7 @@ def test_records_are_matched_by_parts_as_at_once(
     random_.shuffle(records)
     whole = outcome(tmp_path / "whole", start, records, "merge", rejecting=rejecting)
     monkeypatch.setattr(MemoryBudget, "parts", in_parts(5))
-    monkeypatch.setattr("omnigraph_core.change.committed.are_few", lambda *_: False)
+    monkeypatch.setattr("omnigraph_core.rules.committed.are_few", lambda *_: False)
     assert outcome(tmp_path / "parts", start, records, "merge", rejecting=rejecting) == whole
 
 
@@ -192,7 +192,7 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 graph = Graph.init(sys.argv[1], Path(sys.argv[3]).read_text(), Settings(fsync=False, actor="ann",
     memory_limit_bytes=int(sys.argv[2])))

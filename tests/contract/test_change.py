@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph_core.change.validate import RecordsConflict
-from omnigraph_core.change.violations import InvalidRecords
 from omnigraph_core.errors import BadDataError, OmnigraphError, RefusedError, UsageError
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.query import QueryTypeError, RefusedMutationError
+from omnigraph_core.rules.validate import RecordsConflict
+from omnigraph_core.rules.violations import InvalidRecords
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.write.freshness import CommitPreconditionFailed
-from tests.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 pytestmark = pytest.mark.mostly_local
 

@@ -20,8 +20,9 @@ from omnigraph_core.storage import (
     parse_location,
 )
 from omnigraph_core.storage.control import InvalidObjectPath
-from tests.conftest import clean_environment
-from tests.s3server import S3Server
+from tests.support import warm
+from tests.support.processes import clean_environment
+from tests.support.s3server import S3Server
 
 THREADS = 8
 PROCESSES = 4
@@ -171,6 +172,29 @@ def test_delete_prefix_removes_what_is_below_and_nothing_else(store: ControlStor
     assert _data(store, "d/a") == b"y"
 
 
+def test_list_prefix_names_everything_below_by_its_path(store: ControlStore) -> None:
+    for path in ("d/b", "d/a", "d/sub/deep/c", "da", "e/a"):
+        store.create(path, b"x")
+    assert store.list_prefix("d") == ["d/a", "d/b", "d/sub/deep/c"]
+    assert store.list_prefix("d/sub") == ["d/sub/deep/c"]
+    assert store.list_prefix("nothing") == []
+
+
+def test_delete_many_removes_exactly_what_it_is_told(store: ControlStore) -> None:
+    paths = [f"d/sub/{number:03}" for number in range(120)]
+    for path in (*paths, "d/sub/late", "e/a"):
+        store.put(path, b"x")
+    store.delete_many(paths)
+    assert store.list_prefix("d") == ["d/sub/late"]
+    store.delete_many([*paths, "d/sub/late", "no/such/folder/a"])
+    store.delete_many([])
+    assert store.list_prefix("d") == []
+    assert "d" not in store.entries()
+    assert store.exists("e/a")
+    store.create("d/sub/000", b"y")
+    assert _data(store, "d/sub/000") == b"y"
+
+
 def test_a_folder_is_not_an_object(store: ControlStore) -> None:
     store.create("d/a", b"four")
     assert not store.exists("d")
@@ -180,11 +204,15 @@ def test_a_folder_is_not_an_object(store: ControlStore) -> None:
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a/", "a\0b"])
 def test_a_path_out_of_the_graph_is_refused(store: ControlStore, path: str) -> None:
-    for call in (store.get, store.delete, store.delete_prefix, store.size):
+    for call in (store.get, store.delete, store.delete_prefix, store.list_prefix, store.size):
         with pytest.raises(InvalidObjectPath):
             call(path)
     with pytest.raises(InvalidObjectPath):
         store.put(path, b"x")
+    store.create("here", b"x")
+    with pytest.raises(InvalidObjectPath):
+        store.delete_many(["here", path])
+    assert store.exists("here")
 
 
 def test_of_racing_creators_one_wins(store: ControlStore, rounds: int) -> None:
@@ -325,7 +353,7 @@ def _race_processes(location: Location, environment: dict[str, str], script: str
     """Run the script in several processes that start together; return `won` of each."""
     text = _PROLOGUE + script + "\nprint(*won)\n"
     processes = {
-        str(me): subprocess.Popen(
+        str(me): warm.Popen(
             [sys.executable, "-c", text, location.uri, str(me)],
             env=clean_environment(OMNIGRAPH_FSYNC="on", **environment),
             stdin=subprocess.PIPE,
@@ -341,6 +369,6 @@ def _race_processes(location: Location, environment: dict[str, str], script: str
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    outputs = {me: process.communicate(timeout=60)[0] for me, process in processes.items()}
+    outputs = {me: process.communicate(timeout=240)[0] for me, process in processes.items()}
     assert [process.returncode for process in processes.values()] == [0] * PROCESSES
     return {me: [int(n) for n in output.split()] for me, output in outputs.items()}

@@ -14,13 +14,13 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.indexes import ensure
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.indexes.rules import index_specs
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.run import Loaded
 from omnigraph_core.schema import compile_schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.indexes import list_indexes, uncovered_fragments
-from tests.records import edge, node, nodes, write_jsonl
-from tests.writers import check_whole, open_graph
+from tests.support.records import edge, node, nodes, write_jsonl
+from tests.support.writers import check_whole, open_graph
 
 SETTINGS = Settings(fsync=False, actor="ann")
 SCHEMA = """
@@ -123,15 +123,14 @@ def test_a_branch_indexes_what_it_wrote_and_nothing_else(graph: Graph, tmp_path:
     graph.load([write_jsonl(tmp_path / "x.jsonl", records)], LoadMode.APPEND, branch="dev")
     assert built(graph, "node:Doc", "dev") == DOC
     assert built(graph, "node:Doc") == set()
-    schema = graph.catalog().schema
-    assert ensure_indexes(graph.door, "dev", list(schema.types()), "ann", unindexed_max=0) == {}
+    assert ensure_indexes(graph.door, "dev", None, "ann", unindexed_max=0) == {}
     check_whole(graph)
 
 
 def test_doing_it_twice_does_it_once(graph: Graph, tmp_path: Path) -> None:
     load(graph, tmp_path, range(20))
     before = graph.snapshot()
-    assert ensure_indexes(graph.door, "main", list(graph.catalog().schema.types()), "ann") == {}
+    assert ensure_indexes(graph.door, "main", None, "ann") == {}
     assert graph.snapshot() == before
 
 
@@ -162,13 +161,12 @@ def test_dying_while_indexing_leaves_the_data_as_it_was(step: str, graph: Graph,
     before = nodes(graph, "Doc")
     graph.change('query q() { insert Doc { slug: "late", title: "t", v: [1.0, 2.0] } }')
     faults.arm(f"{step}=error")
-    schema = graph.catalog().schema
     with suppress(OmnigraphError):
-        ensure_indexes(graph.door, "main", list(schema.types()), "ann", unindexed_max=0)
+        ensure_indexes(graph.door, "main", None, "ann", unindexed_max=0)
     faults.arm("")
     again = open_graph(tmp_path / "g", SETTINGS)
     assert nodes(again, "Doc") == before | {"late": {"slug": "late", "title": "t", "v": [1, 2]}}
     check_whole(again)
-    ensure_indexes(again.door, "main", list(schema.types()), "ann", unindexed_max=0)
+    ensure_indexes(again.door, "main", None, "ann", unindexed_max=0)
     assert uncovered(again, "node:Doc") == {0}
     check_whole(again)

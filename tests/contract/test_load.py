@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from omnigraph_core.change.validate import RecordsConflict
-from omnigraph_core.change.violations import InvalidRecords
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.run import Loaded
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.manifest.reader import BranchNotFound
+from omnigraph_core.rules.validate import RecordsConflict
+from omnigraph_core.rules.violations import InvalidRecords
 from omnigraph_core.settings import Settings, load_settings
-from tests.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 pytestmark = pytest.mark.mostly_local
 
@@ -375,12 +375,13 @@ def test_an_append_beside_another_writer_is_planned_again(
 ) -> None:
     other = Graph.open(place, settings, OpenMode.READ_WRITE)
     publish = loader.graph.door.publish
-    names = iter(["New", "Eve"])
+    names = ["New", "Eve"]
 
     def late(plan):  # type: ignore[no-untyped-def]
-        name = next(names, None)
-        if name:
-            other.change("query q($n: String) { insert Person { name: $n } }", params={"n": name})
+        """Once: the next time the lock is held from before the load is planned."""
+        while names:
+            change = "query q($n: String) { insert Person { name: $n } }"
+            other.change(change, params={"n": names.pop()})
         return publish(plan)
 
     loader.graph.door.publish = late  # type: ignore[method-assign]

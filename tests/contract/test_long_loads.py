@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from omnigraph_core.change.validate import RecordsConflict
-from omnigraph_core.change.violations import InvalidRecords
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load import staging as load_staging
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.rules.validate import RecordsConflict
+from omnigraph_core.rules.violations import InvalidRecords
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.write.freshness import StalePlan
 from omnigraph_core.write.plan import WritePlan
 from omnigraph_core.write.writable import WritableTable
-from tests.contract.graphs import only_local
-from tests.records import edge, edges, node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.graphs import only_local
+from tests.support.records import edge, edges, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 pytestmark = pytest.mark.mostly_local
 

@@ -9,8 +9,9 @@ import pytest
 
 from omnigraph_core.errors import ErrorKind, InternalError, StorageError
 from omnigraph_core.manifest import publisher as publisher_module
+from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.limits import PUBLISH_RETRIES
 from omnigraph_core.manifest.publisher import (
-    RETRY_BUDGET,
     ExpectedVersionMismatch,
     HeadChanged,
     Publish,
@@ -29,7 +30,8 @@ from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown
 from omnigraph_core.tables.fence import merge_fenced
-from tests.contract.graphs import (
+from omnigraph_core.tables.fork_refs import find_ref
+from tests.support.graphs import (
     BRANCHES,
     Lying,
     file_tree,
@@ -50,11 +52,11 @@ def branch(request: pytest.FixtureRequest, manifest: Manifest) -> str:
     name: str = request.param
     if name != "main":
         version = manifest.open("main").version
-        create_fork(manifest.tables, manifest_ref("main"), "dev", version)
+        create_fork(manifest.tables, manifest_ref("main"), "dev", version, unguarded)
     if name == "dev-two":
-        publish(manifest, Publish("dev", head("on-dev"), updates=[update(B, 2, branch="dev")]))
-        create_fork(manifest.tables, manifest_ref("dev"), "dev-two", manifest.open("dev").version)
-        publish(manifest, Publish("dev-two", head("back"), updates=[update(B, 3, branch="dev-two")]))
+        publish(manifest, Publish(Branch("dev"), head("on-dev"), updates=[update(B, 2, branch="dev")]))
+        create_fork(manifest.tables, manifest_ref("dev"), "dev-two", manifest.open("dev").version, unguarded)
+        publish(manifest, Publish(Branch("dev-two"), head("back"), updates=[update(B, 3, branch="dev-two")]))
     return name
 
 
@@ -101,7 +103,7 @@ def test_a_publish_makes_its_tables_and_its_commit_visible_together(manifest: Ma
     before = manifest.snapshot(branch)
     mine = head(1, parent="commit-genesis")
     request = Publish(
-        branch,
+        Branch(branch),
         mine,
         registrations=[registration(NEW)],
         updates=[update(A, 2, 7), update(NEW, 1, 3, branch="dev")],
@@ -123,7 +125,7 @@ def test_a_publish_makes_its_tables_and_its_commit_visible_together(manifest: Ma
 
 def test_branches_publish_apart(manifest: Manifest, branch: str) -> None:
     others = {name: manifest.snapshot(name) for name in ["main", *manifest.branches()] if name != branch}
-    publish(manifest, Publish(branch, head(1), updates=[update(A, 2)], expected_versions={A: 1}))
+    publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_versions={A: 1}))
     assert {name: Manifest(manifest.tables).snapshot(name) for name in others} == others
 
 
@@ -131,7 +133,7 @@ def test_publishing_a_commit_again_is_success_and_writes_nothing(
     manifest: Manifest, branch: str, storage: Storage
 ) -> None:
     request = Publish(
-        branch,
+        Branch(branch),
         head(1),
         updates=[update(A, 2)],
         expected_versions={A: 1},
@@ -159,15 +161,19 @@ def test_another_version_than_expected_is_refused_with_its_facts(
     table_key: str, expected: int, actual: int, manifest: Manifest, branch: str, storage: Storage
 ) -> None:
     gone = "node:Gone"
-    publish(manifest, Publish(branch, head("g"), [registration(gone)], [update(gone, 5)]))
-    before = publish(manifest, Publish(branch, head("t"), tombstones=[Tombstone(gone, 6)]))
+    publish(manifest, Publish(Branch(branch), head("g"), [registration(gone)], [update(gone, 5)]))
+    before = publish(manifest, Publish(Branch(branch), head("t"), tombstones=[Tombstone(gone, 6)]))
     files = file_tree(storage)
     with pytest.raises(ExpectedVersionMismatch) as caught:
         publish(
             manifest,
-            Publish(branch, head(1), updates=[update(B, 9)], expected_versions={B: 1, table_key: expected})
+            Publish(
+                Branch(branch), head(1), updates=[update(B, 9)], expected_versions={B: 1, table_key: expected}
+            )
             if versions(before)[B] == 1
-            else Publish(branch, head(1), updates=[update(B, 9)], expected_versions={table_key: expected}),
+            else Publish(
+                Branch(branch), head(1), updates=[update(B, 9)], expected_versions={table_key: expected}
+            ),
         )
     assert caught.value.kind is ErrorKind.CONFLICT
     assert caught.value.retryable
@@ -179,10 +185,10 @@ def test_another_version_than_expected_is_refused_with_its_facts(
 
 def test_another_head_than_expected_is_refused(manifest: Manifest, branch: str, storage: Storage) -> None:
     seen = _head_id(manifest, branch)
-    publish(manifest, Publish(branch, head(1), updates=[update(A, 2)], expected_head=seen))
+    publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_head=seen))
     files = file_tree(storage)
     with pytest.raises(HeadChanged) as caught:
-        publish(manifest, Publish(branch, head(2), updates=[update(B, 9)], expected_head=seen))
+        publish(manifest, Publish(Branch(branch), head(2), updates=[update(B, 9)], expected_head=seen))
     assert caught.value.retryable
     assert caught.value.details() == {
         "branch": branch,
@@ -204,57 +210,74 @@ def refused(manifest: Manifest, request: Publish) -> None:
     assert object_ids(manifest, request.branch) == ids
 
 
-def test_a_table_has_one_path(manifest: Manifest, branch: str) -> None:
-    refused(manifest, Publish(branch, head(1), [Registration(A, "nodes/elsewhere")]))
-    again = publish(manifest, Publish(branch, head(1), [registration(A)], [update(A, 2)]))
-    assert again.entry(A).table_path == registration(A).table_path
+def test_a_key_begins_anew_elsewhere(manifest: Manifest, branch: str) -> None:
+    """Versions and tombstones of the table that had the name before do not count, whatever they are."""
+    before = publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 5, 10)]))
+    elsewhere = Registration(A, "nodes/elsewhere", replaces=5)
+    unaware = Publish(Branch(branch), head(2), [Registration(A, "nodes/elsewhere")], [update(A, 2)])
+    with pytest.raises(ExpectedVersionMismatch):
+        Publisher(manifest).publish(on_branch(manifest, branch, unaware), unguarded)
+    moved = publish(manifest, Publish(Branch(branch), head(2), [elsewhere], [update(A, 2, 7)]))
+    assert (moved.entry(A).table_path, moved.entry(A).table_version) == ("nodes/elsewhere", 2)
     assert object_ids(manifest, branch).count(A) == 1
+    gone = publish(manifest, Publish(Branch(branch), head(3), tombstones=[Tombstone(A, 3)]))
+    assert A not in gone.tables
+    back = publish(manifest, Publish(Branch(branch), head(4), [registration(A)], [update(A, 1, 8)]))
+    later = publish(manifest, Publish(Branch(branch), head(5), updates=[update(A, 2, 9)]))
+    refused(manifest, Publish(Branch(branch), head(6), updates=[update(A, 2, 9)]))
+    for seen in (before, moved, gone, back, later):
+        assert manifest.snapshot_at_version(seen.manifest_version, branch) == seen
+    assert Manifest(manifest.tables).snapshot(branch) == later
+    assert (later.entry(A).table_version, later.entry(A).row_count) == (2, 9)
 
 
 def test_only_registered_tables_get_versions_and_tombstones(manifest: Manifest, branch: str) -> None:
-    refused(manifest, Publish(branch, head(1), updates=[update(NEW, 1)]))
-    refused(manifest, Publish(branch, head(1), tombstones=[Tombstone(NEW, 1)]))
+    refused(manifest, Publish(Branch(branch), head(1), updates=[update(NEW, 1)]))
+    refused(manifest, Publish(Branch(branch), head(1), tombstones=[Tombstone(NEW, 1)]))
 
 
 def test_versions_only_grow(manifest: Manifest, branch: str) -> None:
-    publish(manifest, Publish(branch, head(1), updates=[update(A, 5, 10)]))
-    refused(manifest, Publish(branch, head(2), updates=[update(A, 4, 10)]))
-    refused(manifest, Publish(branch, head(2), updates=[update(A, 5, 10)]))
-    refused(manifest, Publish(branch, head(2), updates=[update(A, 5, 11, branch="x")]))
-    refused(manifest, Publish(branch, head(2), updates=[update(A, 5, 11)]))
+    publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 5, 10)]))
+    refused(manifest, Publish(Branch(branch), head(2), updates=[update(A, 4, 10)]))
+    refused(manifest, Publish(Branch(branch), head(2), updates=[update(A, 5, 10)]))
+    refused(manifest, Publish(Branch(branch), head(2), updates=[update(A, 5, 11, branch="x")]))
+    refused(manifest, Publish(Branch(branch), head(2), updates=[update(A, 5, 11)]))
 
 
 def test_a_fork_may_take_over_the_same_content(manifest: Manifest, branch: str) -> None:
-    publish(manifest, Publish(branch, head(1), updates=[update(A, 5, 10)]))
-    after = publish(manifest, Publish(branch, head(2), updates=[update(A, 5, 10, branch="mine")]))
+    publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 5, 10)]))
+    after = publish(manifest, Publish(Branch(branch), head(2), updates=[update(A, 5, 10, branch="mine")]))
     assert (after.entry(A).table_version, after.entry(A).table_branch) == (5, "mine")
     assert after.entry(A).metadata.commit_id == "commit-2"
     assert Manifest(manifest.tables).snapshot(branch) == after
     assert len(object_ids(manifest, branch)) == len(set(object_ids(manifest, branch)))
 
 
-def test_a_tombstone_hides_a_table_until_a_higher_version(manifest: Manifest, branch: str) -> None:
+def test_a_tombstone_hides_a_table_until_it_is_registered_again(manifest: Manifest, branch: str) -> None:
     before = manifest.snapshot(branch)
-    gone = publish(manifest, Publish(branch, head(1), tombstones=[Tombstone(A, 2)], expected_versions={A: 1}))
+    gone = publish(
+        manifest, Publish(Branch(branch), head(1), tombstones=[Tombstone(A, 2)], expected_versions={A: 1})
+    )
     assert versions(gone) == {key: v for key, v in versions(before).items() if key != A}
     assert_unchanged(manifest, branch, gone)
-    refused(manifest, Publish(branch, head(2), tombstones=[Tombstone(A, 2)]))
-    refused(manifest, Publish(branch, head(2), tombstones=[Tombstone(A, 1)]))
+    refused(manifest, Publish(Branch(branch), head(2), tombstones=[Tombstone(A, 2)]))
+    refused(manifest, Publish(Branch(branch), head(2), tombstones=[Tombstone(A, 1)]))
     # A version the tombstone covers would be published and stay invisible.
-    refused(manifest, Publish(branch, head(2), [registration(A)], [update(A, 2)], expected_versions={A: 0}))
+    refused(manifest, Publish(Branch(branch), head(2), updates=[update(A, 2)], expected_versions={A: 0}))
     back = publish(
-        manifest, Publish(branch, head(2), [registration(A)], [update(A, 3, 4)], expected_versions={A: 0})
+        manifest,
+        Publish(Branch(branch), head(2), [registration(A)], [update(A, 2, 4)], expected_versions={A: 0}),
     )
-    assert versions(back) == versions(before) | {A: 3}
+    assert versions(back) == versions(before) | {A: 2}
     assert back.entry(A).row_count == 4
-    gone_again = publish(manifest, Publish(branch, head(3), tombstones=[Tombstone(A, 3)]))
+    gone_again = publish(manifest, Publish(Branch(branch), head(3), tombstones=[Tombstone(A, 3)]))
     assert A not in gone_again.tables
     assert manifest.snapshot_at_version(back.manifest_version, branch) == back
 
 
 def test_a_tombstone_that_hides_nothing_is_refused(manifest: Manifest, branch: str) -> None:
-    publish(manifest, Publish(branch, head(1), updates=[update(A, 5)]))
-    refused(manifest, Publish(branch, head(2), tombstones=[Tombstone(A, 4)]))
+    publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 5)]))
+    refused(manifest, Publish(Branch(branch), head(2), tombstones=[Tombstone(A, 4)]))
 
 
 @pytest.mark.parametrize(
@@ -269,7 +292,7 @@ def test_a_tombstone_that_hides_nothing_is_refused(manifest: Manifest, branch: s
 )
 def test_a_table_is_named_once_in_a_publish(twice: dict[str, list[object]], manifest: Manifest) -> None:
     """Lance inserts two new rows of one key without a word, and the fence is gone for good."""
-    refused(manifest, Publish("main", head(1), **twice))  # type: ignore[arg-type]
+    refused(manifest, Publish(Branch("main"), head(1), **twice))  # type: ignore[arg-type]
 
 
 # ---- other publishers ----
@@ -279,10 +302,12 @@ def test_disjoint_publishes_conflict_through_the_head_row(
     manifest: Manifest, branch: str, lie: Callable[..., Lying]
 ) -> None:
     """Without a lock the loser sees the other's commit and lands on top of it, in its own version."""
-    rival = Publish(branch, head("rival"), updates=[update(B, 9)])
+    rival = Publish(Branch(branch), head("rival"), updates=[update(B, 9)])
     before = manifest.snapshot(branch)
     lying = lie(before=lambda: publish(manifest, rival))
-    after = publish(manifest, Publish(branch, head(1), updates=[update(A, 2)], expected_versions={A: 1}))
+    after = publish(
+        manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    )
     assert lying.calls == 3
     assert versions(after) == versions(before) | {A: 2, B: 9}
     assert after.manifest_version == before.manifest_version + 2
@@ -292,9 +317,9 @@ def test_disjoint_publishes_conflict_through_the_head_row(
 def test_a_writer_that_saw_the_head_under_its_lock_loses_to_any_other(
     manifest: Manifest, branch: str, lie: Callable[..., Lying]
 ) -> None:
-    rival = Publish(branch, head("rival"), updates=[update(B, 9)])
+    rival = Publish(Branch(branch), head("rival"), updates=[update(B, 9)])
     lie(before=lambda: publish(manifest, rival))
-    mine = Publish(branch, head(1), updates=[update(A, 2)], expected_head=_head_id(manifest, branch))
+    mine = Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_head=_head_id(manifest, branch))
     with pytest.raises(HeadChanged):
         publish(manifest, mine)
     after = manifest.snapshot(branch)
@@ -305,7 +330,7 @@ def test_a_writer_that_saw_the_head_under_its_lock_loses_to_any_other(
 def test_losing_the_same_table_is_an_expected_version_mismatch(
     manifest: Manifest, branch: str, lie: Callable[..., Lying]
 ) -> None:
-    rival = Publish(branch, head("rival"), updates=[update(A, 2, 1)], expected_versions={A: 1})
+    rival = Publish(Branch(branch), head("rival"), updates=[update(A, 2, 1)], expected_versions={A: 1})
     lie(before=lambda: publish(manifest, rival))
     with pytest.raises(ExpectedVersionMismatch) as caught:
         publish(manifest, replace(rival, head=head(1)))
@@ -318,10 +343,12 @@ def test_a_compaction_in_between_costs_a_round_and_nothing_else(
     manifest: Manifest, branch: str, lie: Callable[..., Lying], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
-        publish(manifest, Publish(branch, head(number), updates=[update(A, 2 + number)]))
+        publish(manifest, Publish(Branch(branch), head(number), updates=[update(A, 2 + number)]))
     compacted: list[bool] = []
     lying = lie(before=lambda: compacted.append(Publisher(manifest).compact(branch, "op", unguarded)))
-    after = publish(manifest, Publish(branch, head("x"), updates=[update(A, 50)], expected_versions={A: 21}))
+    after = publish(
+        manifest, Publish(Branch(branch), head("x"), updates=[update(A, 50)], expected_versions={A: 21})
+    )
     assert compacted == [True]
     assert lying.calls == 2
     assert after.entry(A).table_version == 50
@@ -335,10 +362,10 @@ def test_losing_every_round_is_contention(
     before = manifest.snapshot(branch)
     lying = lie(error=CommitLost("lost"), lands=False)
     asked: list[None] = []
-    request = on_branch(manifest, branch, Publish(branch, head(1), updates=[update(A, 2)]))
+    request = on_branch(manifest, branch, Publish(Branch(branch), head(1), updates=[update(A, 2)]))
     with pytest.raises(RowLevelCasContention) as caught:
         Publisher(manifest).publish(request, lambda: asked.append(None))
-    assert (lying.calls, len(asked)) == (1 + RETRY_BUDGET, 1 + RETRY_BUDGET) == (6, 6)
+    assert (lying.calls, len(asked)) == (1 + PUBLISH_RETRIES, 1 + PUBLISH_RETRIES) == (6, 6)
     assert caught.value.retryable
     assert caught.value.kind is ErrorKind.CONFLICT
     assert_unchanged(manifest, branch, before)
@@ -347,8 +374,10 @@ def test_losing_every_round_is_contention(
 def test_losing_five_rounds_and_winning_the_sixth_is_success(
     manifest: Manifest, branch: str, lie: Callable[..., Lying]
 ) -> None:
-    lie(error=CommitLost("lost"), lands=False, times=RETRY_BUDGET)
-    after = publish(manifest, Publish(branch, head(1), updates=[update(A, 2)], expected_versions={A: 1}))
+    lie(error=CommitLost("lost"), lands=False, times=PUBLISH_RETRIES)
+    after = publish(
+        manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    )
     assert after.entry(A).table_version == 2
     assert_unchanged(manifest, branch, after)
 
@@ -358,7 +387,9 @@ def test_a_round_that_landed_after_all_is_recognised_by_the_next(
 ) -> None:
     before = manifest.snapshot(branch)
     lying = lie(error=CommitLost("they say"), lands=True)
-    after = publish(manifest, Publish(branch, head(1), updates=[update(A, 2)], expected_versions={A: 1}))
+    after = publish(
+        manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    )
     assert lying.calls == 1
     assert after.manifest_version == before.manifest_version + 1
     assert after.entry(A).table_version == 2
@@ -372,7 +403,9 @@ def test_a_publish_whose_answer_was_lost_counts_as_landed(
 ) -> None:
     before = manifest.snapshot(branch)
     lie(error=StorageError("connection reset"), lands=True)
-    after = publish(manifest, Publish(branch, head(1), updates=[update(A, 2)], expected_versions={A: 1}))
+    after = publish(
+        manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    )
     assert after.head == head(1)
     assert after.manifest_version == before.manifest_version + 1
     assert_unchanged(manifest, branch, after)
@@ -384,7 +417,7 @@ def test_a_publish_that_failed_for_good_says_so(
     before = manifest.snapshot(branch)
     lie(error=StorageError("disk on fire"), lands=False)
     with pytest.raises(StorageError, match="disk on fire") as caught:
-        publish(manifest, Publish(branch, head(1), updates=[update(A, 2)]))
+        publish(manifest, Publish(Branch(branch), head(1), updates=[update(A, 2)]))
     assert not isinstance(caught.value, CommitUnknown)
     assert_unchanged(manifest, branch, before)
 
@@ -397,7 +430,7 @@ def test_when_nobody_can_say_whether_it_landed_the_error_says_so(
 
     lie(error=StorageError("connection reset"), before=lambda: monkeypatch.setattr(Manifest, "open", down))
     with pytest.raises(CommitUnknown, match="connection reset") as caught:
-        publish(manifest, Publish("main", head(1), updates=[update(A, 2)]))
+        publish(manifest, Publish(Branch("main"), head(1), updates=[update(A, 2)]))
     assert caught.value.retryable
 
 
@@ -409,7 +442,9 @@ def test_whatever_lance_raises_after_landing_is_settled(
 
     lying = Lying(MergeInsertBuilder.execute, error=failure, times=1)
     monkeypatch.setattr(MergeInsertBuilder, "execute", lambda self, rows: lying(self, rows))
-    after = publish(manifest, Publish("main", head(1), updates=[update(A, 2)], expected_versions={A: 1}))
+    after = publish(
+        manifest, Publish(Branch("main"), head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    )
     assert (lying.calls, after.head) == (1, head(1))
 
 
@@ -423,7 +458,7 @@ def test_a_publish_that_returns_is_synced(
     Only on a disk: what S3 has confirmed is durable.
     """
     synced: list[str] = []
-    request = Publish("main", head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    request = Publish(Branch("main"), head(1), updates=[update(A, 2)], expected_versions={A: 1})
     if how == "again":
         publish(manifest, request)
     if how == "called lost":
@@ -443,7 +478,7 @@ def test_a_lost_lock_stops_the_publish(manifest: Manifest, branch: str, storage:
         raise LockLost("branch.main", "test")
 
     files = file_tree(storage)
-    request = on_branch(manifest, branch, Publish(branch, head(1), updates=[update(A, 2)]))
+    request = on_branch(manifest, branch, Publish(Branch(branch), head(1), updates=[update(A, 2)]))
     with pytest.raises(LockLost):
         Publisher(manifest).publish(request, lost)
     assert file_tree(storage) == files
@@ -452,16 +487,22 @@ def test_a_lost_lock_stops_the_publish(manifest: Manifest, branch: str, storage:
 # ---- branches that are not what they were ----
 
 
+def remove_branch(tables: Tables, name: str) -> None:
+    found = find_ref(tables, manifest_ref("main"), name)
+    assert found is not None
+    delete_fork(tables, manifest_ref("main"), found, unguarded)
+
+
 def test_a_branch_created_again_under_its_old_name_is_another(manifest: Manifest, tables: Tables) -> None:
     main = manifest_ref("main")
     version = manifest.open("main").version
-    create_fork(tables, main, "dev", version)
-    request = on_branch(manifest, "dev", Publish("dev", head(1), updates=[update(A, 2)]))
-    delete_fork(tables, main, "dev")
+    create_fork(tables, main, "dev", version, unguarded)
+    request = on_branch(manifest, "dev", Publish(Branch("dev"), head(1), updates=[update(A, 2)]))
+    remove_branch(tables, "dev")
     with pytest.raises(BranchNotFound) as missing:
         Publisher(manifest).publish(request, unguarded)
     assert missing.value.details() == {"branch": "dev"}
-    create_fork(tables, main, "dev", version)
+    create_fork(tables, main, "dev", version, unguarded)
     before = manifest.snapshot("dev")
     with pytest.raises(BranchReplaced) as caught:
         Publisher(manifest).publish(request, unguarded)
@@ -474,11 +515,11 @@ def test_a_reader_that_knew_the_old_branch_reads_the_new_one(manifest: Manifest,
     main = manifest_ref("main")
     version = manifest.open("main").version
     for rows in (1, 2):
-        create_fork(tables, main, "dev", version)
-        publish(manifest, Publish("dev", head(rows), updates=[update(A, 2, rows)]))
+        create_fork(tables, main, "dev", version, unguarded)
+        publish(manifest, Publish(Branch("dev"), head(rows), updates=[update(A, 2, rows)]))
         found = manifest.snapshot("dev")
         assert (found.entry(A).row_count, found.head) == (rows, head(rows))
         assert manifest.snapshot_at_version(found.manifest_version, "dev") == found
-        delete_fork(tables, main, "dev")
+        remove_branch(tables, "dev")
         with pytest.raises(BranchNotFound):
             manifest.snapshot("dev")

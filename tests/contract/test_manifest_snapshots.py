@@ -7,6 +7,7 @@ import random
 import pytest
 
 from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.publisher import Publish, Publisher, Tombstone, Update
 from omnigraph_core.manifest.reader import BranchNotFound, Manifest, manifest_ref
 from omnigraph_core.manifest.rows import VersionMetadata
@@ -14,12 +15,13 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import unguarded
-from omnigraph_core.tables.control_rewrite import FRAGMENTS_MAX, tail_to_rewrite
+from omnigraph_core.tables.control_rewrite import tail_to_rewrite
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.failures import VersionNotFound
-from omnigraph_core.tables.stage import stage_delete, stage_insert, stage_upsert
-from tests.contract.graphs import (
+from omnigraph_core.tables.limits import FRAGMENTS_MAX
+from omnigraph_core.tables.stage import stage_append, stage_delete, stage_upsert
+from tests.support.graphs import (
     PERSON,
     commit,
     file_tree,
@@ -47,7 +49,7 @@ def branch(request: pytest.FixtureRequest) -> str:
 def graph_on(tables: Tables, branch: str, *table_keys: str) -> Manifest:
     manifest = new_manifest(tables, *table_keys)
     if branch != "main":
-        create_fork(tables, manifest_ref("main"), branch, manifest.open("main").version)
+        create_fork(tables, manifest_ref("main"), branch, manifest.open("main").version, unguarded)
     return manifest
 
 
@@ -68,7 +70,7 @@ def random_change(chance: random.Random, state: Snapshot, known: dict[str, int],
             known[key] = known.get(key, 0) + chance.randint(1, 3)
             registrations += [registration(key)] if live is None else []
             updates.append(update(key, known[key], chance.randint(0, 999)))
-    return Publish(state.branch, head(number), registrations, updates, tombstones)
+    return Publish(Branch(state.branch), head(number), registrations, updates, tombstones)
 
 
 def expected_after(state: Snapshot, request: Publish) -> dict[str, tuple[int, str | None, int]]:
@@ -122,12 +124,12 @@ def test_hundreds_of_publishes_read_the_same_in_every_way(seed: int, branch: str
 
 def test_a_reader_that_knows_more_reads_an_old_version_right(branch: str, tables: Tables) -> None:
     manifest = graph_on(tables, branch, *KEYS)
-    identity = manifest.branch_identity(branch)
+    looked_at = manifest.branch(branch)
     before = manifest.snapshot(branch)
-    request = on_branch(manifest, branch, Publish(branch, head(1), updates=[update(KEYS[0], 2)]))
+    request = on_branch(manifest, branch, Publish(Branch(branch), head(1), updates=[update(KEYS[0], 2)]))
     after = Publisher(manifest).publish(request, unguarded)
     old = manifest.open(branch, before.manifest_version)
-    assert manifest.state_of(old, branch, identity).snapshot(branch, identity) == before
+    assert manifest.state_of(old, looked_at).snapshot(looked_at) == before
     assert manifest.snapshot(branch) == after
 
 
@@ -145,10 +147,12 @@ def test_a_compaction_that_loses_to_a_publish_leaves_nothing(
     publisher = Publisher(manifest)
     for number in range(FRAGMENTS_MAX + 2):
         publisher.publish(
-            on_branch(manifest, branch, Publish(branch, head(number), updates=[update(KEYS[0], number + 2)])),
+            on_branch(
+                manifest, branch, Publish(Branch(branch), head(number), updates=[update(KEYS[0], number + 2)])
+            ),
             unguarded,
         )
-    rival = on_branch(manifest, branch, Publish(branch, head("rival"), updates=[update(KEYS[1], 2)]))
+    rival = on_branch(manifest, branch, Publish(Branch(branch), head("rival"), updates=[update(KEYS[1], 2)]))
     at_commit: list[set[str]] = []
 
     def publish_first() -> None:
@@ -205,14 +209,14 @@ def two_commits(tables: Tables, branch: str) -> tuple[Manifest, list[Snapshot]]:
     storage = tables.storage
     publisher = Publisher(manifest)
     table = people_table(tables, "main" if branch == "main" else "branch")
-    start = Publish(branch, head(0), [registration(PERSON.key)], [real_update(table)])
+    start = Publish(Branch(branch), head(0), [registration(PERSON.key)], [real_update(table)])
     snapshots = [publisher.publish(on_branch(manifest, branch, start), unguarded)]
     table = commit(tables, stage_upsert(storage, table, people({"ann": 100, "o'x": 1}), operation()))
-    request = Publish(branch, head(1), updates=[real_update(table)])
+    request = Publish(Branch(branch), head(1), updates=[real_update(table)])
     snapshots.append(publisher.publish(on_branch(manifest, branch, request), unguarded))
     table = commit(tables, stage_delete(storage, table, operation(), ids=ids("ann")))
-    table = commit(tables, stage_insert(storage, table, people({"zoe": 5}), operation()))
-    request = Publish(branch, head(2), updates=[real_update(table)])
+    table = commit(tables, stage_append(storage, table, people({"zoe": 5}), operation()))
+    request = Publish(Branch(branch), head(2), updates=[real_update(table)])
     snapshots.append(publisher.publish(on_branch(manifest, branch, request), unguarded))
     return manifest, snapshots
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import omnigraph_core
 from omnigraph_core import faults
 from omnigraph_core.errors import ErrorKind, StorageError
 from omnigraph_core.faults import InjectedFault
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.publisher import Publish, Publisher
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
 from omnigraph_core.manifest.rows import (
@@ -36,14 +36,16 @@ from omnigraph_core.manifest.stamp import (
 )
 from omnigraph_core.storage import Storage
 from omnigraph_core.storage.locks import LockLost
-from omnigraph_core.tables.branches import create_fork, list_forks
+from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import CommitLost
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA, merge_fenced
+from omnigraph_core.tables.fork_refs import list_forks
 from omnigraph_core.tables.metadata import field_metadata, stage_metadata
-from tests.conftest import clean_environment
-from tests.contract.graphs import commit, file_tree, head, new_manifest, on_branch, operation, update
+from tests.support import warm
+from tests.support.graphs import commit, file_tree, head, new_manifest, on_branch, operation, update
+from tests.support.processes import clean_environment
 
 A = "node:A"
 LEGACY_RUNS = ("__run__01B", "__run__01A")
@@ -148,7 +150,7 @@ def test_each_branch_migrates_for_itself(stamp: int, tables: Tables) -> None:
 def test_a_publish_migrates_first(stamp: int, branch: str, tables: Tables) -> None:
     manifest = old_manifest(tables, stamp)
     assert manifest.snapshot(branch).head is None
-    request = Publish(branch, head(1), updates=[update(A, 6)], expected_versions={A: 5})
+    request = Publish(Branch(branch), head(1), updates=[update(A, 6)], expected_versions={A: 5})
     after = Publisher(manifest).publish(on_branch(manifest, branch, request), unguarded)
     assert (after.entry(A).table_version, after.head) == (6, head(1))
     assert Manifest(tables).snapshot(branch) == after
@@ -199,7 +201,7 @@ migrate(tables, Manifest(tables).open("main"), "op", lambda: None)
     for step, stamp in [("manifest.migrated_to_2", 2), ("manifest.migrated_to_3", 3)]:
         command = [sys.executable, "-c", program, step]
         child = clean_environment(**environment)
-        killed = subprocess.run(command, cwd=root, env=child, timeout=60, check=False)
+        killed = warm.run(command, cwd=root, env=child, timeout=240, check=False)
         assert killed.returncode == -signal.SIGKILL
         assert read_stamp(Tables(storage).open(manifest_ref("main"))) == stamp
     assert_current(manifest)
@@ -243,8 +245,8 @@ def test_a_lost_lock_stops_the_migration(tables: Tables, storage: Storage) -> No
 def test_runs_that_hang_together_are_swept_children_first(tables: Tables) -> None:
     manifest = old_manifest(tables, 2)
     main = manifest_ref("main")
-    create_fork(tables, main.on("__run__01A"), "__run__01C", 1)
-    create_fork(tables, main.on("__run__01C"), "__run__01B-child", 1)
+    create_fork(tables, main.on("__run__01A"), "__run__01C", 1, unguarded)
+    create_fork(tables, main.on("__run__01C"), "__run__01B-child", 1, unguarded)
     migrate(tables, manifest.open("main"), operation(), unguarded)
     assert_current(manifest)
 
@@ -253,8 +255,8 @@ def test_a_run_that_a_living_branch_stands_on_stays(tables: Tables) -> None:
     """Its files are the branch's files; a graph must not become unwritable over it either."""
     manifest = old_manifest(tables, 2)
     main = manifest_ref("main")
-    create_fork(tables, main.on("__run__01A"), "kept", 1)
-    create_fork(tables, main.on("kept"), "grandchild", 1)
+    create_fork(tables, main.on("__run__01A"), "kept", 1, unguarded)
+    create_fork(tables, main.on("kept"), "grandchild", 1, unguarded)
     migrate(tables, manifest.open("main"), operation(), unguarded)
     assert read_stamp(tables.open(main)) == 3
     assert list(list_forks(tables, main)) == ["__run__01A", "dev", "grandchild", "kept"]
@@ -287,10 +289,10 @@ def test_a_stamp_from_the_future_is_neither_read_nor_written(
     branch: str, tables: Tables, storage: Storage
 ) -> None:
     manifest = new_manifest(tables, A)
-    create_fork(tables, manifest_ref("main"), "dev", manifest.open("main").version)
+    create_fork(tables, manifest_ref("main"), "dev", manifest.open("main").version, unguarded)
     table = commit(tables, stage_metadata(manifest.open(branch), operation(), schema={STAMP_KEY: "4"}))
     files = file_tree(storage)
-    request = on_branch(manifest, branch, Publish(branch, head(1), updates=[update(A, 2)]))
+    request = on_branch(manifest, branch, Publish(Branch(branch), head(1), updates=[update(A, 2)]))
     for attempt in (
         lambda: manifest.snapshot(branch),
         lambda: manifest.snapshot_at_version(table.version, branch),
@@ -317,7 +319,7 @@ def test_a_stamp_that_is_no_number_is_not_taken_for_a_missing_one(
     with pytest.raises(StorageError, match=STAMP_KEY):
         manifest.snapshot()
     with pytest.raises(StorageError, match=STAMP_KEY):
-        Publisher(manifest).publish(Publish("main", head(1), updates=[update(A, 2)]), unguarded)
+        Publisher(manifest).publish(Publish(Branch("main"), head(1), updates=[update(A, 2)]), unguarded)
     assert file_tree(storage) == files
 
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.read.budget import TooManyRows
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.read.session.budget import TooManyRows
 from omnigraph_core.settings import Settings
 
 ROWS = 40_000

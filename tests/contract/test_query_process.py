@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings, TraversalMode
-from tests.records import edge, node, write_jsonl
+from tests.support.records import edge, node, write_jsonl
 
 SCHEMA = "node P { k: String @key i: I32? } edge Knows: P -> P"
 REACH = 'query q() { match { $a: P { k: "n0" } $a knows{1,2} $b } return { $b.k as k } }'

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 
 ROWS = 120_000

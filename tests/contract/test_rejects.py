@@ -11,12 +11,12 @@ import pytest
 
 from omnigraph_core.errors import StorageError
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.rejects import TooManyRejects
 from omnigraph_core.load.run import Loaded
 from omnigraph_core.settings import Settings
-from tests.records import edge, edges, exported, node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.records import edge, edges, exported, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
 SCHEMA = """
@@ -157,8 +157,9 @@ def test_too_many_rejects_change_nothing(scene: Scene) -> None:
 def test_rejects_that_cannot_be_written_change_nothing(scene: Scene) -> None:
     head = scene.graph.head()
     scene.file = scene.folder / "no-such-folder" / "bad.jsonl"
-    with pytest.raises(StorageError, match="--rejects"):
+    with pytest.raises(StorageError, match="cannot be written") as failed:
         scene.load([node("P", k="a"), node("P", k="b", n=-1)])
+    assert failed.value.field == "rejects"
     assert scene.graph.head() == head
     check_whole(scene.graph)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from omnigraph_core.settings import load_settings
-from tests.conftest import Finished, Omnigraph
-from tests.s3server import ACCESS_KEY, SECRET_KEY
-from tests.writers import check_whole, open_graph, write_three
+from tests.support.processes import Finished, Omnigraph
+from tests.support.s3server import ACCESS_KEY, SECRET_KEY
+from tests.support.writers import check_whole, open_graph, write_three
 
-CLEAR_S = 30.0
+CLEAR_S = 120.0
 """Within this a person must be told what is wrong."""
 WRONG_SECRET = "a-wrong-secret-which-nobody-may-ever-print"
 TOKEN = "a-session-token-which-nobody-may-ever-print"

@@ -16,6 +16,7 @@ import pytest
 import omnigraph_core.storage as storage_module
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.publisher import Publish, Publisher
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.settings import S3Settings, Settings, load_settings
@@ -36,11 +37,11 @@ from omnigraph_core.tables.failures import CommitUnknown
 from omnigraph_core.tables.stage import stage_append
 from omnigraph_core.write.branches import BranchExists
 from omnigraph_core.write.genesis import GraphExists
-from tests.conftest import PEOPLE
-from tests.contract.graphs import PERSON, ages, head, new_manifest, operation, people, people_table, update
-from tests.fault_proxy import ALWAYS, Fault, FaultProxy, Operation, Rule, fault_proxy
-from tests.s3server import SECRET_KEY, S3Server, environment_of
-from tests.writers import WRITTEN, check_whole, content, write_three
+from tests.support.fault_proxy import ALWAYS, Fault, FaultProxy, Operation, Rule, fault_proxy
+from tests.support.graphs import PERSON, ages, head, new_manifest, operation, people, people_table, update
+from tests.support.records import PEOPLE
+from tests.support.s3server import SECRET_KEY, S3Server, environment_of
+from tests.support.writers import WRITTEN, check_whole, content, write_three
 
 HASTY = Patience(request_s=0.6, attempts=3, total_s=3.0)
 LATE_S = 1.6
@@ -196,7 +197,7 @@ def test_a_publish_says_what_became_of_it(
 ) -> None:
     manifest = new_manifest(Tables(troubled), A)
     before = manifest.snapshot()
-    request = Publish("main", head(1), updates=[update(A, 2)], expected_versions={A: 1})
+    request = Publish(Branch("main"), head(1), updates=[update(A, 2)], expected_versions={A: 1})
     trouble.befall(proxy, "PUT", "/__manifest/_versions/")
     if expected == DONE:
         after = Publisher(manifest).publish(request, unguarded)
@@ -299,7 +300,7 @@ def _is_open(error: OmnigraphError) -> bool:
     hint = error.hint or ""
     if hint.startswith("nothing was changed"):
         return False
-    return isinstance(error, (CommitUnknown, LockLost)) or "the outcome is open" in hint
+    return isinstance(error, (CommitUnknown, LockLost)) or "the outcome is unknown" in hint
 
 
 # ---- a new branch ----

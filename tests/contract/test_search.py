@@ -16,13 +16,13 @@ import pytest
 from omnigraph_core.errors import BadDataError, RefusedError
 from omnigraph_core.graph import Graph
 from omnigraph_core.indexes.ensure import ensure_indexes
-from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.read import ranking, text
-from omnigraph_core.read.embedding import EmbedderFailed
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.read.search import ranking, text
+from omnigraph_core.read.search.embedding import EmbedderFailed
 from omnigraph_core.settings import EmbedSettings, Settings, load_settings
 from omnigraph_core.tables.indexes import list_indexes
 from omnigraph_core.tables.search import nearest_ids
-from tests.records import edge, node, write_jsonl
+from tests.support.records import edge, node, write_jsonl
 
 SCHEMA = """
 node Doc {
@@ -78,7 +78,7 @@ def documents(count: int, seed: int = 1) -> list[dict[str, Any]]:
 
 
 def index_all(graph: Graph) -> None:
-    ensure_indexes(graph.door, "main", list(graph.catalog().schema.types()), "tester", unindexed_max=0)
+    ensure_indexes(graph.door, "main", None, "tester", unindexed_max=0)
 
 
 def has_text_index(graph: Graph) -> bool:

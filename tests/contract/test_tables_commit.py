@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -26,8 +25,8 @@ from omnigraph_core.tables.failures import (
     VersionNotFound,
 )
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
-from tests.conftest import clean_environment
-from tests.contract.graphs import (
+from tests.support import warm
+from tests.support.graphs import (
     LINEAGES,
     PEOPLE_SCHEMA,
     PERSON,
@@ -41,6 +40,7 @@ from tests.contract.graphs import (
     people,
     people_table,
 )
+from tests.support.processes import clean_environment
 
 
 @pytest.fixture(params=LINEAGES)
@@ -262,7 +262,7 @@ def test_another_process_committing_in_between_is_noticed(
     staged = stage_append(storage, table, people({"new": 1}), operation())
     command = [sys.executable, "-c", program, tables.uri(table.ref)]
     child = clean_environment(**environment)
-    lie(before=lambda: subprocess.run(command, env=child, check=True, timeout=60))
+    lie(before=lambda: warm.run(command, env=child, check=True, timeout=240))
     with pytest.raises(ForeignCommit):
         commit(tables, staged)
     assert ages(tables.open(table.ref)) == ages(table) | {"new": 1, "foreign": 1}

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance import LanceDataset
+from lance.dataset import LanceOperation, Transaction
 from lance.query import MatchQuery
 
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables import fragments
 from omnigraph_core.tables.branches import create_fork
-from omnigraph_core.tables.compaction import stage_compaction
+from omnigraph_core.tables.commit import unguarded
+from omnigraph_core.tables.compaction import IndexWork, compactable, stage_compaction
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.fold import FOLD_FRAGMENTS, stage_fold
+from omnigraph_core.tables.fold import stage_fold
 from omnigraph_core.tables.indexes import (
     IndexKind,
     IndexSpec,
+    find_index,
     list_indexes,
     stage_indexes,
     uncovered_fragments,
 )
+from omnigraph_core.tables.limits import FOLD_FRAGMENTS
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.search import has_vector_index, search_indexed, search_texts, text_coverage
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
-from omnigraph_core.tables.staged import discard_files, verify_files
-from tests.contract.graphs import BRANCH, BRANCH_OF_BRANCH, LINEAGES, MAIN, commit, ids, operation
+from omnigraph_core.tables.staged import StagedWrite, discard_files, verify_files
+from tests.support.graphs import BRANCH, BRANCH_OF_BRANCH, LINEAGES, MAIN, commit, ids, operation
 
 DOC = TableRef("node:Doc", "nodes/d0c")
 SCHEMA = pa.schema(
@@ -126,10 +134,10 @@ def table(request: pytest.FixtureRequest, tables: Tables) -> Table:
     table = commit(tables, stage_append(storage, table, docs(range(100, 200)), operation()))
     if request.param in (BRANCH, BRANCH_OF_BRANCH):
         table = commit(tables, stage_indexes(storage, table, operation(), build=SPECS))
-        table = create_fork(tables, DOC, "dev", table.version)
+        table = create_fork(tables, DOC, "dev", table.version, unguarded)
     if request.param == BRANCH_OF_BRANCH:
         table = commit(tables, stage_append(storage, table, docs(range(300, 320)), operation()))
-        table = create_fork(tables, DOC.on("dev"), "dev-two", table.version)
+        table = create_fork(tables, DOC.on("dev"), "dev-two", table.version, unguarded)
     assert request.param in (MAIN, BRANCH, BRANCH_OF_BRANCH)
     return table
 
@@ -179,6 +187,19 @@ def test_extending_covers_new_fragments_only(table: Table, tables: Tables, stora
     check(tables, extended)
 
 
+def test_an_index_extended_to_replaced_rows_answers_by_what_they_are_now(
+    table: Table, tables: Tables, storage: Storage
+) -> None:
+    """They keep their row ids, under which the old segments still have what they were."""
+    table = commit(tables, stage_indexes(storage, table, operation(), build=SPECS))
+    table = commit(tables, stage_upsert(storage, table, docs(range(90, 130), salt=2), operation()))
+    table = commit(tables, stage_append(storage, table, docs(range(320, 330), salt=1), operation()))
+    extended = commit(tables, stage_indexes(storage, table, operation(), extend=SPECS))
+    check(tables, extended)
+    assert all(uncovered_fragments(extended, built) == [] for built in list_indexes(extended).values())
+    assert {name: len(built.segments) for name, built in list_indexes(extended).items()}["id_btree"] == 2
+
+
 def test_rebuilding_replaces_all_segments(table: Table, tables: Tables, storage: Storage) -> None:
     table = commit(tables, stage_indexes(storage, table, operation(), build=SPECS))
     table = commit(tables, stage_append(storage, table, docs(range(320, 400), salt=1), operation()))
@@ -208,6 +229,46 @@ def rows_with_history(table: Table) -> pa.Table:
     return table.read(columns, with_row_id=True).sort_by("id")
 
 
+def compaction(
+    storage: Storage, table: Table, specs: Sequence[IndexSpec], name: str, *, drops_indexes: bool = True
+) -> list[StagedWrite]:
+    """Compact, and give the result all of the indexes."""
+
+    def choose(shown: Table) -> IndexWork:
+        built = list_indexes(shown)
+        return IndexWork(
+            [spec for spec in specs if spec.name not in built],
+            [spec for spec in specs if spec.name in built and uncovered_fragments(shown, built[spec.name])],
+        )
+
+    return stage_compaction(storage, table, choose, name, drops_indexes=drops_indexes)
+
+
+def test_a_compaction_that_keeps_indexes_joins_the_tail_and_extends_them(
+    table: Table, tables: Tables, storage: Storage
+) -> None:
+    table = commit(tables, stage_indexes(storage, table, operation(), build=SPECS))
+    bulk = set(table.fragment_rows())
+    for start in range(400, 480, 10):
+        table = commit(tables, stage_append(storage, table, docs(range(start, start + 10)), operation()))
+    table = commit(tables, stage_upsert(storage, table, docs(range(90, 130), salt=2), operation()))
+    before, segments = rows_with_history(table), {n: b.segments for n, b in list_indexes(table).items()}
+    assert compactable(table, bulk).rewritten == 9
+    staged = compaction(storage, table, SPECS, operation(), drops_indexes=False)
+    assert len(staged) == 2
+    for write in staged:
+        verify_files(storage, write)
+        table = commit(tables, write)
+    assert rows_with_history(table) == before
+    assert len(table.fragment_rows()) == len(bulk) + 1
+    for name, built in list_indexes(table).items():
+        assert uncovered_fragments(table, built) == []
+        kept = {each.uuid for each in segments[name]} < {each.uuid for each in built.segments}
+        assert kept == (name == "id_btree")  # The others had to be built anew: rows were replaced.
+    check(tables, table)
+    assert compaction(storage, table, SPECS, operation(), drops_indexes=False) == []
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_compaction_keeps_rows_ids_versions_and_answers(
     indexed: bool, table: Table, tables: Tables, storage: Storage
@@ -221,7 +282,7 @@ def test_compaction_keeps_rows_ids_versions_and_answers(
     gone = ids(*(f"doc-{number:04d}" for number in range(0, 200, 3)))
     table = commit(tables, stage_delete(storage, table, operation(), ids=gone))
     before, name = rows_with_history(table), operation("compact")
-    staged = stage_compaction(storage, table, specs, name)
+    staged = compaction(storage, table, specs, name)
     assert table.latest_version() == table.version
     assert len(staged) == 1 + bool(list_indexes(table)) + bool(specs)
     compacted = table
@@ -239,9 +300,9 @@ def test_compaction_keeps_rows_ids_versions_and_answers(
 
 
 def test_compacting_twice_finds_nothing(table: Table, tables: Tables, storage: Storage) -> None:
-    for write in stage_compaction(storage, table, SPECS, operation()):
+    for write in compaction(storage, table, SPECS, operation()):
         table = commit(tables, write)
-    assert stage_compaction(storage, table, SPECS, operation()) == []
+    assert compaction(storage, table, SPECS, operation()) == []
 
 
 def test_compaction_fills_fragments_up_to_the_target(
@@ -252,7 +313,7 @@ def test_compaction_fills_fragments_up_to_the_target(
     table = create_table(tables, DOC, SCHEMA, operation(), docs(range(10)))
     for start in range(10, 200, 10):
         table = commit(tables, stage_append(storage, table, docs(range(start, start + 10)), operation()))
-    for write in stage_compaction(storage, table, SPECS, operation()):
+    for write in compaction(storage, table, SPECS, operation()):
         table = commit(tables, write)
     assert len(table.fragment_rows()) <= 5
     check(tables, table)
@@ -261,7 +322,7 @@ def test_compaction_fills_fragments_up_to_the_target(
 def test_a_write_in_between_refuses_the_compaction(table: Table, tables: Tables, storage: Storage) -> None:
     from omnigraph_core.tables.failures import HeadMoved
 
-    staged = stage_compaction(storage, table, SPECS, operation())
+    staged = compaction(storage, table, SPECS, operation())
     commit(tables, stage_append(storage, table, docs([999]), operation()))
     with pytest.raises(HeadMoved):
         commit(tables, staged[0])
@@ -271,12 +332,12 @@ def test_main_still_answers_after_its_branch_was_compacted(tables: Tables, stora
     main = create_table(tables, DOC, SCHEMA, operation(), docs(range(100)))
     main = commit(tables, stage_append(storage, main, docs(range(100, 200)), operation()))
     main = commit(tables, stage_indexes(storage, main, operation(), build=SPECS))
-    branch = create_fork(tables, DOC, "dev", main.version)
-    for write in stage_compaction(storage, branch, SPECS, operation()):
+    branch = create_fork(tables, DOC, "dev", main.version, unguarded)
+    for write in compaction(storage, branch, SPECS, operation()):
         branch = commit(tables, write)
     check(tables, branch)
     check(tables, main)
-    for write in stage_compaction(storage, main, SPECS, operation()):
+    for write in compaction(storage, main, SPECS, operation()):
         main = commit(tables, write)
     check(tables, main)
     check(tables, branch)
@@ -326,3 +387,95 @@ def test_few_small_fragments_are_left_alone(table: Table, tables: Tables, storag
 
 def test_an_overwrite_leaves_nothing_to_fold(ripe: Table, storage: Storage) -> None:
     assert stage_fold(storage, ripe, stage_overwrite(storage, ripe, docs([1]), operation())) is None
+
+
+# ---- names that are handed on ----
+
+NOTE = TableRef("node:Note", "nodes/n07e")
+NOTES = pa.schema(
+    [pa.field("id", pa.string(), nullable=False), pa.field("body", pa.string()), pa.field("txt", pa.string())]
+)
+BODY, X = IndexSpec("body", IndexKind.FULL_TEXT), IndexSpec("x", IndexKind.FULL_TEXT)
+
+
+def notes(numbers: Iterable[int], first: str = "body", second: str = "txt") -> pa.Table:
+    """Every first text has `alpha` in it; of the second ones every other has `omega`."""
+    return pa.table(
+        {
+            "id": [f"n{number:03d}" for number in numbers],
+            first: [f"alpha {number}" for number in numbers],
+            second: ["omega" if number % 2 else "other" for number in numbers],
+        }
+    )
+
+
+def renamed(table: Table, names: Mapping[str, str]) -> Table:
+    """The table with its columns renamed one after the other, as one staged transaction."""
+    twin = LanceDataset.commit(
+        f"memory://{operation()}", LanceOperation.Overwrite(table.lance.lance_schema, [])
+    )
+    for old, new in names.items():
+        twin.alter_columns({"path": old, "name": new})
+    fragments = [fragment.metadata for fragment in table.lance.get_fragments()]
+    handed_on = set(names.values()) & set(table.schema.names)
+    change: Any = LanceOperation.Project(twin.lance_schema)
+    if not handed_on:  # Merge refuses to give a column the name of another
+        change = LanceOperation.Merge(fragments, twin.lance_schema)
+    staged = Transaction(table.version, change)
+    return Table(table.ref, LanceDataset.commit(table.lance, staged, max_retries=0))
+
+
+def found(table: Table, column: str, word: str) -> int:
+    """How many rows a search finds, in the way every query searches."""
+    is_indexed, uncovered = text_coverage(table, column)
+    number = len(search_indexed(table, column, word, None)) if is_indexed else 0
+    for batch in table.scan([column], fragment_ids=uncovered) if uncovered else ():
+        number += len(search_texts(batch.column(0), word, table.ref)[0])
+    return number
+
+
+def test_an_index_follows_its_column_when_names_are_handed_on(tables: Tables) -> None:
+    """body becomes x and txt becomes body: the index of the old body is the one of x, and body has none."""
+    storage = tables.storage
+    table = create_table(tables, NOTE, NOTES, operation(), notes(range(100)))
+    table = commit(tables, stage_indexes(storage, table, operation(), build=[BODY]))
+    assert (found(table, "body", "alpha"), found(table, "txt", "omega")) == (100, 50)
+    table = renamed(table, {"body": "x", "txt": "body"})
+    assert (find_index(table, BODY), find_index(table, X)) == (None, list_indexes(table)["body_fts"])
+    assert (found(table, "x", "alpha"), found(table, "body", "omega"), found(table, "body", "alpha")) == (
+        100,
+        50,
+        0,
+    )
+    more = notes(range(100, 200), "x", "body").select(table.schema.names)
+    table = commit(tables, stage_append(storage, table, more, operation()))
+    assert (found(table, "x", "alpha"), found(table, "body", "omega")) == (200, 100)
+    table = commit(tables, stage_indexes(storage, table, operation(), build=[BODY], extend=[X]))
+    built = list_indexes(table)
+    assert {name: (index.column, len(index.segments)) for name, index in built.items()} == {
+        "body_fts": ("x", 2),
+        "body_fts_2": ("body", 1),
+    }
+    assert all(uncovered_fragments(table, index) == [] for index in built.values())
+    assert (found(table, "x", "alpha"), found(table, "body", "omega")) == (200, 100)
+    table = commit(tables, stage_indexes(storage, table, operation(), build=[X]))
+    assert {name: len(index.segments) for name, index in list_indexes(table).items()} == {
+        "body_fts": 1,
+        "body_fts_2": 1,
+    }
+    assert (found(table, "x", "alpha"), found(table, "body", "omega")) == (200, 100)
+
+
+def test_every_kind_of_index_follows_a_rename(tables: Tables) -> None:
+    table = create_table(tables, DOC, SCHEMA, operation(), docs(range(100)))
+    table = commit(tables, stage_indexes(tables.storage, table, operation(), build=SPECS))
+    names = {name: f"{name}_now" for name in ("number", "color", "body", "vector")}
+    table = renamed(table, names)
+    for spec in SPECS:
+        index = find_index(table, replace(spec, column=names.get(spec.column, spec.column)))
+        assert index is not None
+        assert index.name == spec.name
+        assert uncovered_fragments(table, index) == []
+        assert spec.column == "id" or find_index(table, spec) is None
+    assert has_vector_index(table, "vector_now")
+    assert not has_vector_index(table, "vector")

@@ -10,19 +10,20 @@ import pytest
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables import fragments, keys
 from omnigraph_core.tables.branches import create_fork
-from omnigraph_core.tables.commit import stage_restore
+from omnigraph_core.tables.commit import stage_restore, unguarded
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.indexes import IndexKind, IndexSpec, stage_indexes
+from omnigraph_core.tables.keys import find_keys
 from omnigraph_core.tables.stage import (
     stage_append,
     stage_delete,
-    stage_insert,
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph_core.tables.staged import StagedWrite, discard_files, verify_files
-from tests.contract.graphs import (
+from omnigraph_core.tables.staged import StagedWrite, StageKind, discard_files, verify_files
+from tests.support.graphs import (
     BRANCH,
     MAIN,
     PEOPLE_SCHEMA,
@@ -36,7 +37,7 @@ from tests.contract.graphs import (
 
 STEPS = 500
 NAMES = [f"{letter}{number}" for letter in ("p", "it's ", "ü") for number in range(40)]
-WEIGHTS = {"upsert": 40, "delete": 20, "insert": 15, "append": 10, "overwrite": 3, "restore": 3, "discard": 6}
+WEIGHTS = {"upsert": 20, "mixed": 35, "delete": 20, "append": 15, "overwrite": 3, "restore": 3, "discard": 6}
 
 
 @dataclass
@@ -61,6 +62,13 @@ def step(storage: Storage, table: Table, model: Model, kind: str) -> tuple[Stage
     if kind == "upsert":
         changes = model.ages(model.some(30))
         return stage_upsert(storage, table, people(changes), op), model.content | changes
+    if kind == "mixed":
+        changes, gone = model.ages(model.some(20)), model.some(15)
+        going = [name for name in gone if name not in changes]
+        left = {name: age for name, age in model.content.items() if name not in going}
+        staged = stage_upsert(storage, table, people(changes), op, removed=ids(*going))
+        _check_mixed(staged, model, changes, going)
+        return staged, left | changes
     if kind == "delete" and model.random.random() < 0.5:
         gone = model.some(12)
         left = {name: age for name, age in model.content.items() if name not in gone}
@@ -73,8 +81,17 @@ def step(storage: Storage, table: Table, model: Model, kind: str) -> tuple[Stage
         changes = model.ages(model.some(60))
         return stage_overwrite(storage, table, people(changes), op), changes
     new = model.ages([name for name in model.some(15) if name not in model.content])
-    stage = stage_append if kind == "append" else stage_insert
-    return stage(storage, table, people(new), op), model.content | new
+    return stage_append(storage, table, people(new), op), model.content | new
+
+
+def _check_mixed(staged: StagedWrite, model: Model, changes: People, going: list[str]) -> None:
+    """What a write says it does, and that it marks rows without writing any only by a Delete."""
+    known = model.content.keys()
+    updated, deleted = len(changes.keys() & known), len(known & set(going))
+    counts = (len(changes) - updated, updated, deleted)
+    assert (staged.rows_inserted, staged.rows_updated, staged.rows_deleted) == counts
+    expected = StageKind.DELETE if going and not changes else StageKind.UPSERT
+    assert staged.kind is expected
 
 
 def check(table: Table, model: Model, expected: People, *, renewed: bool) -> None:
@@ -101,7 +118,7 @@ def test_random_writes_agree_with_a_dictionary(
     start = model.ages(NAMES[:50])
     table = create_table(tables, PERSON, PEOPLE_SCHEMA, operation(), people(start))
     if lineage == BRANCH:
-        table = create_fork(tables, PERSON, "dev", table.version)
+        table = create_fork(tables, PERSON, "dev", table.version, unguarded)
     check(table, model, start, renewed=True)
     done: list[str] = []
     try:
@@ -146,3 +163,31 @@ def _land(tables: Tables, table: Table, staged: StagedWrite) -> Table:
     landed = commit(tables, staged)
     assert landed.version == table.version + 1
     return landed
+
+
+INDEXED_STEPS = 120
+KEYS = [IndexSpec("id", IndexKind.BTREE)]
+
+
+@pytest.mark.parametrize("lineage", [MAIN, BRANCH])
+def test_keys_are_found_by_index_whatever_one_transaction_did(
+    lineage: str, tables: Tables, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows written and rows removed together, with an index over some of the fragments or all of them."""
+    monkeypatch.setattr(fragments, "ROWS_PER_FRAGMENT", 25)
+    model = Model(random.Random(lineage))
+    start = model.ages(NAMES[:50])
+    table = create_table(tables, PERSON, PEOPLE_SCHEMA, operation(), people(start))
+    if lineage == BRANCH:
+        table = create_fork(tables, PERSON, "dev", table.version, unguarded)
+    check(table, model, start, renewed=True)
+    table = _land(tables, table, stage_indexes(storage, table, operation(), build=KEYS))
+    for number in range(INDEXED_STEPS if storage.location.is_local else INDEXED_STEPS // 4):
+        table = _advance(tables, table, model, model.random.choice(["mixed", "mixed", "append", "delete"]))
+        if number % 10 == 9:
+            table = _land(tables, table, stage_indexes(storage, table, operation(), extend=KEYS))
+        found = find_keys(table, ids(*model.random.sample(NAMES, 40), *model.content))
+        assert dict(zip(*found.select(["id", "_rowid"]).to_pydict().values(), strict=True)) == model.row_ids
+        if number % 20 == 0:
+            table.lance.validate()
+    table.lance.validate()

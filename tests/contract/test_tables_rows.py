@@ -9,25 +9,26 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph_core.errors import BadDataError, ErrorKind, InternalError
+from omnigraph_core.errors import BadDataError, InternalError
 from omnigraph_core.schema.arrow import BLOB_METADATA, BLOB_STORAGE
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Storage, open_storage, parse_location
 from omnigraph_core.tables import durability, fragments, keys
 from omnigraph_core.tables.branches import create_fork
+from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.keys import DuplicateKey, KeyConflict, find_keys
+from omnigraph_core.tables.keys import DuplicateKey, find_keys
+from omnigraph_core.tables.limits import KEYS_IN_FILTER_MAX
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.stage import (
     stage_append,
     stage_delete,
-    stage_insert,
     stage_overwrite,
     stage_upsert,
 )
 from omnigraph_core.tables.staged import StagedFileMissing, StagedWrite, discard_files, verify_files
-from tests.contract.graphs import (
+from tests.support.graphs import (
     BRANCH,
     LINEAGES,
     MAIN,
@@ -45,7 +46,7 @@ from tests.contract.graphs import (
 )
 
 StageRows = Callable[[Storage, Table, pa.Table, str], StagedWrite]
-TAKING_ROWS: Sequence[StageRows] = (stage_append, stage_insert, stage_upsert, stage_overwrite)
+TAKING_ROWS: Sequence[StageRows] = (stage_append, stage_upsert, stage_overwrite)
 
 every_stage = pytest.mark.parametrize("stage", TAKING_ROWS, ids=lambda stage: stage.__name__)
 
@@ -59,13 +60,12 @@ WEIRD_KEYS = (
 # ---- what is refused ----
 
 
-def test_inserting_an_existing_id_is_a_key_conflict(tables: Tables, storage: Storage) -> None:
+def test_an_id_that_is_written_and_removed_at_once_is_refused(tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
     before = file_tree(storage)
-    with pytest.raises(KeyConflict) as caught:
-        stage_insert(storage, table, people({"new": 1, "ann": 2}), operation())
-    assert caught.value.kind is ErrorKind.CONFLICT
-    assert caught.value.details() == {"key_conflict": {"table_key": "node:Person", "id": "ann"}}
+    with pytest.raises(DuplicateKey) as caught:
+        stage_upsert(storage, table, people({"new": 1, "ann": 2}), operation(), removed=ids("bob", "ann"))
+    assert caught.value.details() == {"table_key": "node:Person", "id": "ann"}
     assert file_tree(storage) == before
 
 
@@ -73,13 +73,13 @@ def test_a_deleted_id_can_be_inserted_again_and_is_a_new_row(tables: Tables, sto
     table = people_table(tables)
     known = row_ids(table)
     gone = commit(tables, stage_delete(storage, table, operation(), ids=ids("ann")))
-    back = commit(tables, stage_insert(storage, gone, people({"ann": 2}), operation()))
+    back = commit(tables, stage_append(storage, gone, people({"ann": 2}), operation()))
     assert ages(back)["ann"] == 2
     assert row_ids(back)["ann"] not in known.values()
 
 
 @pytest.mark.once_remotely
-@pytest.mark.parametrize("stage", [stage_insert, stage_upsert, stage_overwrite])
+@pytest.mark.parametrize("stage", [stage_upsert, stage_overwrite])
 def test_an_id_twice_in_one_batch_is_refused(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
     before = file_tree(storage)
@@ -116,7 +116,7 @@ def test_a_null_in_a_required_column_is_refused(stage: StageRows, tables: Tables
 
 
 @pytest.mark.once_remotely
-@pytest.mark.parametrize("stage", [stage_append, stage_insert, stage_upsert], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("stage", [stage_append, stage_upsert], ids=lambda s: s.__name__)
 def test_rows_with_other_columns_are_refused(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
     with pytest.raises(InternalError):
@@ -126,7 +126,7 @@ def test_rows_with_other_columns_are_refused(stage: StageRows, tables: Tables, s
 
 
 @pytest.mark.once_remotely
-@pytest.mark.parametrize("stage", [stage_append, stage_insert, stage_upsert], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("stage", [stage_append, stage_upsert], ids=lambda s: s.__name__)
 def test_the_order_of_columns_does_not_matter(stage: StageRows, tables: Tables, storage: Storage) -> None:
     table = people_table(tables)
     landed = commit(tables, stage(storage, table, people({"new": 1}).select(["age", "id"]), operation()))
@@ -183,7 +183,7 @@ def test_weird_keys_are_found_as_they_were_written(
     table = create_table(tables, PERSON, PEOPLE_SCHEMA, operation())
     content = {key: number for number, key in enumerate(WEIRD_KEYS)}
     assert len(content) == len(WEIRD_KEYS)
-    table = commit(tables, stage_insert(storage, table, people(content), operation()))
+    table = commit(tables, stage_append(storage, table, people(content), operation()))
     if indexed:
         table.lance.create_scalar_index("id", "BTREE")
         table = tables.open(PERSON)
@@ -191,8 +191,6 @@ def test_weird_keys_are_found_as_they_were_written(
     for key in WEIRD_KEYS:
         found = find_keys(table, ids(key, key + "-"))
         assert found.select(["id", "_rowid"]).to_pylist() == [{"id": key, "_rowid": known[key]}]
-        with pytest.raises(KeyConflict):
-            stage_insert(storage, table, people({key: 0}), operation())
     everything = find_keys(table, ids(*reversed(WEIRD_KEYS)))
     assert dict(zip(*everything.select(["id", "_rowid"]).to_pydict().values(), strict=True)) == known
     table = commit(tables, stage_upsert(storage, table, people(dict.fromkeys(WEIRD_KEYS, -1)), operation()))
@@ -255,7 +253,7 @@ def test_a_large_batch_of_keys_goes_by_scan_and_a_small_one_by_filter(
     table = people_table(tables)
     monkeypatch.setattr(Table, "scan", spying)
     find_keys(table, ids("ann"))
-    find_keys(table, ids(*(f"k{n}" for n in range(keys.KEYS_IN_FILTER_MAX + 1))))
+    find_keys(table, ids(*(f"k{n}" for n in range(KEYS_IN_FILTER_MAX + 1))))
     assert filters == ["id IN ('ann')", None]
 
 
@@ -276,7 +274,7 @@ def test_an_indexed_table_is_read_right_after_staged_writes(
         lambda t: stage_delete(storage, t, operation(), ids=ids("bob", "new")),
         lambda t: stage_upsert(storage, t, people({"ann": 101, "bob": 102}), operation()),
         lambda t: stage_delete(storage, t, operation(), where="id = 'ann' OR id LIKE 'f%'"),
-        lambda t: stage_insert(storage, t, people({"ann": 103}), operation()),
+        lambda t: stage_append(storage, t, people({"ann": 103}), operation()),
         lambda t: stage_overwrite(storage, t, people({"ann": 104, "zoe": 1}), operation()),
         lambda t: stage_upsert(storage, t, people({"zoe": 2, "yan": 3}), operation()),
     ]
@@ -356,13 +354,13 @@ FULL = typed(
 def test_values_of_every_type_survive_upserts(lineage: str, tables: Tables, storage: Storage) -> None:
     table = create_table(tables, PERSON, TYPES, operation())
     if lineage == BRANCH:
-        table = create_fork(tables, PERSON, "dev", table.version)
+        table = create_fork(tables, PERSON, "dev", table.version, unguarded)
     rows = [
         FULL,
         typed("empty"),
         typed("edge", words=[], vector=[0.0, -0.0, 2.0**127], day=date(9999, 12, 31)),
     ]
-    table = commit(tables, stage_insert(storage, table, typed_rows(rows), operation()))
+    table = commit(tables, stage_append(storage, table, typed_rows(rows), operation()))
     assert values_of(table) == {str(row["id"]): row for row in rows}
     swapped = [FULL | {"id": "empty"}, typed("full"), typed("more", flag=True)]
     table = commit(tables, stage_upsert(storage, table, typed_rows(swapped), operation()))
@@ -427,9 +425,9 @@ def test_blobs_survive_upserts_of_others_and_of_themselves(
 ) -> None:
     table = create_table(tables, PHOTO, PHOTOS, operation())
     first = {"inline": INLINE, "packed": PACKED, "dedicated": DEDICATED, "none": None, "empty": b""}
-    table = commit(tables, stage_insert(storage, table, photos(first), operation()))
+    table = commit(tables, stage_append(storage, table, photos(first), operation()))
     if lineage == BRANCH:
-        table = create_fork(tables, PHOTO, "dev", table.version)
+        table = create_fork(tables, PHOTO, "dev", table.version, unguarded)
     assert images_of(table) == first
     known = row_ids(table)
     table = commit(tables, stage_upsert(storage, table, photos({"new": b"n" * 70_000}), operation()))
@@ -452,7 +450,7 @@ def test_side_files_of_large_blobs_are_staged_files(
 ) -> None:
     table = create_table(tables, PHOTO, PHOTOS, operation())
     if lineage == BRANCH:
-        table = create_fork(tables, PHOTO, "dev", table.version)
+        table = create_fork(tables, PHOTO, "dev", table.version, unguarded)
     before = file_tree(storage)
     staged = stage(storage, table, photos({"a": PACKED, "b": DEDICATED}), operation())
     new = file_tree(storage).keys() - before.keys()
@@ -506,7 +504,7 @@ def test_syncing_a_version_covers_its_blobs(
     durability.sync_version(tables, later, table)
     assert set(synced) == {deletion.files[0].path, durability.manifest_path(PHOTO, later.version)}
     synced.clear()
-    fork = create_fork(tables, PHOTO, "dev", later.version)
+    fork = create_fork(tables, PHOTO, "dev", later.version, unguarded)
     durability.sync_version(tables, fork, None)
     assert synced == [durability.manifest_path(fork.ref, fork.version)]
 
@@ -519,7 +517,9 @@ def test_the_names_of_new_directories_are_synced_with_their_files(tmp_path: Path
     base = create_table(tables, PERSON, PEOPLE_SCHEMA, operation())
     staged = stage_append(storage, base, people({"ann": 1, "bob": 2}), operation())
     table = commit(tables, staged)
-    storage.syncer.barrier = lambda files, dirs: synced.append((set(files), set(dirs)))  # type: ignore
+    storage.syncer.barrier = lambda files, dirs: synced.append(  # type: ignore[assignment, misc, method-assign]
+        ({Path(file) for file in files}, {Path(folder) for folder in dirs})
+    )
     durability.sync_version(tables, table, base)
     durability.sync_files(storage, [file.path for file in staged.files])
     home = tmp_path / "g" / PERSON.path

@@ -14,6 +14,7 @@ from omnigraph_core.tables.commit import (
     find_operation,
     stage_restore,
     transaction_properties,
+    unguarded,
 )
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite
 from omnigraph_core.tables.dataset import Table, Tables
@@ -22,7 +23,6 @@ from omnigraph_core.tables.metadata import field_metadata, schema_metadata, stag
 from omnigraph_core.tables.stage import (
     stage_append,
     stage_delete,
-    stage_insert,
     stage_overwrite,
     stage_upsert,
 )
@@ -35,7 +35,7 @@ from omnigraph_core.tables.staged import (
     discard_files,
     verify_files,
 )
-from tests.contract.graphs import (
+from tests.support.graphs import (
     BRANCH,
     BRANCH_OF_BRANCH,
     LINEAGES,
@@ -85,11 +85,6 @@ CASES = {
         lambda before: before,
         lambda before: (0, 0, 0),
     ),
-    "insert": Case(
-        lambda s, t, op: stage_insert(s, t, people({"new": 1}), op),
-        lambda before: {**before, "new": 1},
-        lambda before: (1, 0, 0),
-    ),
     "upsert": Case(
         lambda s, t, op: stage_upsert(s, t, people({"new": 1, "hal": 80, "ann": 10, "eva": 55}), op),
         lambda before: {**before, "new": 1, "hal": 80, "ann": 10, "eva": 55},
@@ -104,6 +99,23 @@ CASES = {
         lambda s, t, op: stage_upsert(s, t, people({"new": 1}), op),
         lambda before: {**before, "new": 1},
         lambda before: (1, 0, 0),
+    ),
+    "upsert and removal": Case(
+        lambda s, t, op: stage_upsert(
+            s, t, people({"new": 1, "hal": 80}), op, removed=ids("ann", "nobody", "eva")
+        ),
+        lambda before: {**without(before, "ann", "eva"), "new": 1, "hal": 80},
+        lambda before: (1, 1, 2),
+    ),
+    "removal of everybody else": Case(
+        lambda s, t, op: stage_upsert(s, t, people({"new": 1}), op, removed=ids(*ages(t))),
+        lambda before: {"new": 1},
+        lambda before: (1, 0, len(before)),
+    ),
+    "removal alone": Case(
+        lambda s, t, op: stage_upsert(s, t, people({}), op, removed=ids("ann", "ann", "hal", "nobody")),
+        lambda before: without(before, "ann", "hal"),
+        lambda before: (0, 0, 2),
     ),
     "overwrite": Case(
         lambda s, t, op: stage_overwrite(s, t, people({"ann": 7, "new": 8}), op),
@@ -146,7 +158,8 @@ CASES = {
 }
 RESTORE = "restore"
 WITH_FILES = (
-    "append", "insert", "upsert", "overwrite", "delete by predicate", "delete by ids", "control rewrite",
+    "append", "upsert", "upsert and removal", "overwrite", "delete by predicate", "delete by ids",
+    "control rewrite",
 )  # fmt: skip
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -356,7 +369,7 @@ def test_a_table_can_be_forked_after_every_kind_of_write(tables: Tables, storage
     for number, case in enumerate(CASES.values()):
         if set(ages(table)) >= {"ann", "hal", "eva"} and "new" not in ages(table):
             table = commit(tables, case.stage(storage, table, operation()))
-        fork = create_fork(tables, PERSON, f"b{number}", table.version)
+        fork = create_fork(tables, PERSON, f"b{number}", table.version, unguarded)
         assert (fork.version, ages(fork), row_ids(fork)) == (table.version, ages(table), row_ids(table))
         table = commit(
             tables, stage_overwrite(storage, table, people({"ann": 1, "hal": 2, "eva": 3}), operation())

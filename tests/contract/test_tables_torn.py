@@ -8,14 +8,18 @@ import pytest
 
 from omnigraph_core.errors import StorageError
 from omnigraph_core.storage import Storage
-from omnigraph_core.tables.branches import create_fork, list_forks
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import manifest_path, own_files
 from omnigraph_core.tables.stage import stage_append, stage_delete
-from omnigraph_core.tables.torn import is_torn, open_newest_whole, set_aside_torn, versions_on_disk
-from tests.contract.graphs import (
+from omnigraph_core.tables.torn import (
+    is_torn,
+    open_newest_whole,
+    set_aside_torn,
+    torn_from,
+    versions_on_disk,
+)
+from tests.support.graphs import (
     LINEAGES,
-    PERSON,
     ages,
     commit,
     ids,
@@ -119,16 +123,6 @@ def test_own_files_are_those_of_the_lineage(table: Table) -> None:
     assert all(path.startswith(table.ref.directory + "/") for path in own_files(table))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"parentBranch": null}'])
-def test_a_torn_ref_file_is_no_branch(content: bytes, tables: Tables, storage: Storage) -> None:
-    table = people_table(tables)
-    create_fork(tables, PERSON, "dev", table.version)
-    write_raw(storage, f"{PERSON.path}/_refs/branches/dev.json", content)
-    assert list_forks(tables, PERSON) == {}
-    forked = create_fork(tables, PERSON, "dev", table.version)
-    assert ages(forked) == ages(table)
-
-
 def test_what_cannot_be_opened_for_another_reason_is_not_torn(
     table: Table, tables: Tables, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,3 +148,35 @@ def test_a_rotten_manifest_is_an_error_and_no_panic(table: Table, tables: Tables
     write_raw(storage, path, bytes(rotten))
     with pytest.raises(StorageError):
         Tables(storage).open(table.ref).read()
+
+
+def two_newer(table: Table, tables: Tables, storage: Storage) -> tuple[Table, Table]:
+    """Two versions of one write, as a write that folds makes them."""
+    first = commit(tables, stage_append(storage, table, people({"new": 1}), operation()))
+    return first, commit(tables, stage_append(storage, first, people({"newer": 2}), operation()))
+
+
+@pytest.mark.parametrize("fate", ["torn", "lost"])
+def test_what_builds_on_a_torn_version_is_set_aside_with_it(
+    fate: str, table: Table, tables: Tables, storage: Storage
+) -> None:
+    """Both were synced side by side, and the power failed: the newer one is whole, the older is not."""
+    first, second = two_newer(table, tables, storage)
+    path = manifest_path(first.ref, first.version)
+    if fate == "torn":
+        tear(storage, path, 0)
+    else:
+        storage.control.delete(path)
+    fresh = Tables(storage)
+    assert fresh.open(table.ref).version == second.version
+    assert torn_from(fresh, table.ref, table.version) == first.version
+    moved = [second.version] if fate == "lost" else [second.version, first.version]
+    assert set_aside_torn(fresh, table.ref, table.version, lambda: None) == moved
+    assert ages(Tables(storage).open(table.ref)) == ages(table)
+
+
+def test_a_torn_version_takes_nothing_below_it_along(table: Table, tables: Tables, storage: Storage) -> None:
+    first, second = two_newer(table, tables, storage)
+    tear(storage, manifest_path(second.ref, second.version), 0)
+    assert set_aside_torn(Tables(storage), table.ref, table.version, lambda: None) == [second.version]
+    assert Tables(storage).open(table.ref).version == first.version

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,46 +12,22 @@ import pytest
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR
 from omnigraph_core.settings import Settings
-from omnigraph_core.tables.fold import FOLD_FRAGMENTS
-from tests.conftest import PEOPLE, REPOSITORY, clean_environment
-from tests.writers import check_whole, content, open_graph, write_three
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the next read-write open makes of a write that died."""
-
-    applied: bool
-    recovery: str | None
-    original_commit: bool
-
-
-NOTHING = Outcome(applied=False, recovery=None, original_commit=False)
-ROLLED_BACK = Outcome(applied=False, recovery="RolledBack", original_commit=False)
-ROLLED_FORWARD = Outcome(applied=True, recovery="RolledForward", original_commit=False)
-COMPLETED = Outcome(applied=True, recovery="RolledForward", original_commit=True)
-DONE = Outcome(applied=True, recovery=None, original_commit=True)
-
-# Every step of the door, in order, and the outcome stated for dying right there.
-STEPS = {
-    "write.before_a": NOTHING,
-    "recovery.sidecar_write": NOTHING,
-    "control.create.written": NOTHING,
-    "write.after_a": ROLLED_BACK,
-    "write.table_committed.1": ROLLED_BACK,
-    "write.table_committed.2": ROLLED_BACK,
-    "write.table_committed.3": ROLLED_FORWARD,
-    "write.after_b": ROLLED_FORWARD,
-    "manifest.before_publish": ROLLED_FORWARD,
-    "manifest.after_publish": COMPLETED,
-    "write.published": COMPLETED,
-    "history.actor_recorded": COMPLETED,
-    "history.commit_recorded": COMPLETED,
-    "write.after_c": COMPLETED,
-    "recovery.sidecar_delete": COMPLETED,
-    "write.after_d": DONE,
-}
-FORK_STEPS = {"tables.fork_created": NOTHING, "write.forked": NOTHING}
+from omnigraph_core.tables.limits import FOLD_FRAGMENTS
+from tests.support import warm
+from tests.support.door_steps import (
+    COMMON_RECOVERY_STEPS,
+    COMPLETED,
+    DONE,
+    FORK_STEPS,
+    RECOVERY_STEPS,
+    ROLLED_BACK,
+    ROLLED_FORWARD,
+    STEPS,
+    Outcome,
+)
+from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.records import PEOPLE
+from tests.support.writers import check_whole, content, open_graph, write_three
 
 VARIANTS = {"main": "main", "branch that must fork": "dev", "registers a table": "main"}
 
@@ -76,8 +50,8 @@ def root(template: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path
 
 
 def run_writer(root: Path, branch: str, name: str, failpoint: str, *, register: bool = False) -> int:
-    arguments = [sys.executable, "-m", "tests.writers", str(root), branch, name]
-    done = subprocess.run(
+    arguments = [sys.executable, "-m", "tests.support.writers", str(root), branch, name]
+    done = warm.run(
         [*arguments, "register"] if register else arguments,
         env=clean_environment(OMNIGRAPH_FAILPOINTS=failpoint, OMNIGRAPH_LOCK_TIMEOUT="5"),
         cwd=REPOSITORY,
@@ -88,10 +62,8 @@ def run_writer(root: Path, branch: str, name: str, failpoint: str, *, register: 
 
 
 def run_recovery(root: Path, failpoint: str) -> int:
-    program = (
-        "from tests.writers import open_graph; import sys, pathlib; open_graph(pathlib.Path(sys.argv[1]))"
-    )
-    done = subprocess.run(
+    program = "from tests.support.writers import open_graph; import sys; open_graph(sys.argv[1])"
+    done = warm.run(
         [sys.executable, "-c", program, str(root)],
         env=clean_environment(OMNIGRAPH_FAILPOINTS=failpoint),
         cwd=REPOSITORY,
@@ -129,10 +101,22 @@ def check_outcome(root: Path, branch: str, expected: Outcome, before: dict[str, 
     assert graph.recoveries() == audits
 
 
-@pytest.mark.parametrize("action", ["kill", "error"])
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("variant", VARIANTS)
+def in_turn(number: int, place: int, length: int) -> list[pytest.MarkDecorator]:
+    """Of a matrix, the normal run has a diagonal: row `number` with one of the columns, in turn."""
+    return [] if number % length == place else [pytest.mark.soak]
+
+
+ERRORS = [
+    pytest.param(variant, step, "error", marks=in_turn(number, place, len(VARIANTS)))
+    for number, step in enumerate(STEPS)
+    for place, variant in enumerate(VARIANTS)
+]
+KILLS = [(variant, step, "kill") for variant in VARIANTS for step in STEPS]
+
+
+@pytest.mark.parametrize(("variant", "step", "action"), [*KILLS, *ERRORS])
 def test_dying_at_every_step(variant: str, step: str, action: str, root: Path) -> None:
+    """Killed at every step in every variant; failing at every step in one of them, in soak in all."""
     branch = VARIANTS[variant]
     register = variant == "registers a table"
     expected = STEPS[step]
@@ -194,49 +178,18 @@ DEATHS = {
     "write.after_b": ROLLED_FORWARD,
     "write.published": COMPLETED,
 }
-RECOVERY_STEPS = {
-    "write.table_committed.2": [
-        "recovery.decided",
-        "recovery.table_restored",
-        "recovery.restored",
-        "manifest.before_publish",
-        "manifest.after_publish",
-    ],
-    "write.after_b": [
-        "recovery.decided",
-        "recovery.before_publish",
-        "manifest.before_publish",
-        "manifest.after_publish",
-    ],
-    "write.published": [
-        "recovery.decided",
-        "recovery.original_completed",
-        "manifest.before_publish",
-        "manifest.after_publish",
-    ],
-}
-COMMON_RECOVERY_STEPS = [
-    "control.put.visible",
-    "recovery.after_publish",
-    "history.actor_recorded",
-    "history.commit_recorded",
-    "recovery.commit_recorded",
-    "recovery.audited",
-    "recovery.before_forget",
-    "control.delete.gone",
-]
-# On the branch every table was forked by the write itself: forks are removed, nothing is restored.
+# On the branch every table was forked by the write itself: forks are restored and published, as tables are.
 SECOND_CRASHES = [
-    (death, step, branch)
+    pytest.param(death, step, branch, marks=in_turn(number, place, 2))
     for death, steps in RECOVERY_STEPS.items()
-    for step in [*steps, *COMMON_RECOVERY_STEPS]
-    for branch in ("main", "dev")
-    if (step, branch) != ("recovery.table_restored", "dev")
+    for number, step in enumerate([*steps, *COMMON_RECOVERY_STEPS])
+    for place, branch in enumerate(("main", "dev"))
 ]
 
 
 @pytest.mark.parametrize(("death", "step", "branch"), SECOND_CRASHES)
 def test_dying_again_in_recovery(death: str, step: str, branch: str, root: Path) -> None:
+    """At every step of it after every death; on main and on the branch in turn, in soak on both."""
     before = content(open_graph(root, Settings(fsync=False)), branch)
     assert run_writer(root, branch, "second", f"{death}=kill") == -signal.SIGKILL
     assert run_recovery(root, f"{step}=kill") == -signal.SIGKILL

@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ import pytest
 
 from omnigraph_core import layout
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.control import TEMPORARY_PREFIX
-from tests.conftest import OMNIGRAPH, Finished, clean_environment
-from tests.crash.test_door import STEPS as THREE_TABLE_STEPS
-from tests.writers import check_whole, open_graph
+from tests.support import warm
+from tests.support.door_steps import STEPS as THREE_TABLE_STEPS
+from tests.support.processes import OMNIGRAPH, Finished, clean_environment
+from tests.support.writers import check_whole, open_graph
 
 SETTINGS = Settings(fsync=False, actor="ann")
 SCHEMA = """
@@ -39,11 +39,6 @@ MOMENTS = 10
 CONFLICT, INTERRUPTED = 3, 130
 
 # The process starts with Ctrl-C as a terminal would give it, however pytest was started.
-INTERRUPTIBLE = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def records(rows: int, prefix: str, age: int) -> Iterator[str]:
@@ -95,12 +90,12 @@ class Scene:
         return [str(OMNIGRAPH), "load", str(root), "--data", str(data), "--mode", mode, *more]
 
     def load(self, root: Path, mode: str, *more: str, failpoint: str = "") -> Finished:
-        done = subprocess.run(
+        done = warm.run(
             self.command(root, mode, *more),
             env=clean_environment(OMNIGRAPH_FAILPOINTS=failpoint),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         return Finished(done.returncode, done.stdout, done.stderr)
@@ -174,7 +169,7 @@ RANDOM_DEATHS = [(str(number), mode) for number in range(MOMENTS) for mode in MO
 def test_killed_at_any_moment(moment: str, mode: str, scene: Scene, tmp_path: Path) -> None:
     root = scene.copy(tmp_path / "g")
     patience = moments(mode)[int(moment)] * scene.unharmed(mode).seconds
-    process = subprocess.Popen(
+    process = warm.Popen(
         scene.command(root, mode), env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
@@ -221,8 +216,8 @@ class Interruptible:
     def __init__(
         self, command: list[str], failpoint: str = "", stdin: int | None = subprocess.DEVNULL
     ) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE, *command],
+        self.process = warm.Popen(
+            command,
             env=clean_environment(OMNIGRAPH_FAILPOINTS=failpoint),
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -230,7 +225,7 @@ class Interruptible:
         )
 
     def wait_until(self, reached: Callable[[], bool]) -> None:
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 240
         while not reached():
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < give_up
@@ -238,7 +233,7 @@ class Interruptible:
 
     def interrupt(self) -> Finished:
         self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=240)
         return Finished(self.process.returncode, out.decode(), err.decode())
 
 
@@ -273,10 +268,11 @@ def test_ctrl_c_while_working(part: float, scene: Scene, tmp_path: Path) -> None
         load.process.wait(part * scene.unharmed("merge").seconds)
     except subprocess.TimeoutExpired:
         done = load.interrupt()
-        assert (done.code, said_nothing(done)) in [(INTERRUPTED, True), (0, False)], done
+        assert done.code in (INTERRUPTED, 0), done
         assert not list((root / layout.STAGING_DIR).glob("*"))
         applied = check_whole_or_nothing(scene, root, "merge")
-        assert applied or done.code == INTERRUPTED
+        # It may be interrupted on its way out, with everything said and done.
+        assert applied or (done.code == INTERRUPTED and said_nothing(done)), done
 
 
 @pytest.mark.parametrize(
@@ -286,7 +282,7 @@ def test_ctrl_c_while_working(part: float, scene: Scene, tmp_path: Path) -> None
 def test_ctrl_c_at_a_step(step: str, applied: bool, small: Scene, tmp_path: Path) -> None:
     """In the middle of the door; whatever is left half done, the next open settles."""
     root = small.copy(tmp_path / "g")
-    load = Interruptible(small.command(root, "merge"), failpoint=f"{step}=sleep:60000")
+    load = Interruptible(small.command(root, "merge"), failpoint=f"{step}=sleep:600000")
     graph = Graph.open(str(root), SETTINGS)
     people = graph.snapshot().entry("node:Person")
     reached = {
@@ -341,7 +337,7 @@ def test_a_branch_stays_only_with_its_load(step: str, small: Scene, tmp_path: Pa
 def test_ctrl_c_leaves_no_branch(small: Scene, tmp_path: Path) -> None:
     root = small.copy(tmp_path / "g")
     command = small.command(root, "merge", "--branch", "nightly", "--from", "main")
-    load = Interruptible(command, failpoint="branch.made_for_write=sleep:60000")
+    load = Interruptible(command, failpoint="branch.made_for_write=sleep:600000")
     graph = Graph.open(str(root), SETTINGS)
     load.wait_until(lambda: "nightly" in graph.branches())
     done = load.interrupt()
@@ -358,7 +354,7 @@ def test_fragments_of_a_load_that_died_are_deleted_by_the_next_writer(tmp_path: 
     path.write_text("".join(f'{{"type":"N","data":{{"k":"k{n}","n":{n}}}}}\n' for n in range(260_000)))
     command = [OMNIGRAPH, "load", root, "--data", path, "--mode", "append"]
     environment = clean_environment(OMNIGRAPH_FSYNC="off", OMNIGRAPH_FAILPOINTS="load.fragment_written=kill")
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    done = warm.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL
     data = next((root / "nodes").iterdir()) / "data"
     assert len(list(data.iterdir())) == 1

@@ -11,9 +11,10 @@ import pytest
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.failures import GraphMoved
-from tests.conftest import PEOPLE, Omnigraph
-from tests.trees import fingerprint
-from tests.writers import check_whole, content, open_graph, write_three
+from tests.support.processes import Omnigraph
+from tests.support.records import PEOPLE
+from tests.support.trees import fingerprint
+from tests.support.writers import check_whole, content, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 

@@ -10,71 +10,25 @@ from pathlib import Path
 import pytest
 
 from omnigraph_core.graph import Graph, GraphNotFound
-from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import open_storage, parse_location
-from omnigraph_core.tables.commit import commit_exact
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.torn import set_aside_torn
-from tests.conftest import OMNIGRAPH, PEOPLE, REPOSITORY, clean_environment
-from tests.powercut import Operation, Survival, cuts, record
-from tests.programs import require_program
-from tests.writers import WRITTEN, check_whole, content, open_graph, write_three
+from tests.support.power_cut_programs import publish_people
+from tests.support.powercut import Operation, Survival, cuts, record
+from tests.support.processes import OMNIGRAPH, REPOSITORY, clean_environment
+from tests.support.programs import require_program
+from tests.support.records import PEOPLE
+from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three
 
 # Two tables written, committed and published by a process of its own, in the order of the write protocol.
 WRITER = """
 import sys
 from pathlib import Path
-from tests.crash.test_power_cut import publish_people
+from tests.support.power_cut_programs import publish_people
 publish_people(Path(sys.argv[1]), fsync=sys.argv[2] == "on", name=sys.argv[3])
 """
-
-
-def publish_people(root: Path, *, fsync: bool, name: str) -> None:
-    """Add a person and an acquaintance, and publish both at once."""
-    import pyarrow as pa
-
-    from omnigraph_core.manifest.publisher import Publish, Update
-    from omnigraph_core.manifest.rows import VersionMetadata
-    from omnigraph_core.tables.durability import manifest_path, sync_manifests, sync_staged
-    from omnigraph_core.tables.stage import stage_append
-    from tests.contract.graphs import head
-
-    storage = open_storage(parse_location(str(root), root), Settings(fsync=fsync))
-    tables = Tables(storage)
-    manifest = Manifest(tables)
-    snapshot = manifest.snapshot()
-    assert snapshot.head is not None
-    rows = {
-        "node:Person": {"id": [name], "name": [name], "age": [7]},
-        "edge:Knows": {"id": [f"{name}-{name}"], "src": [name], "dst": [name], "since": [None]},
-    }
-    staged = []
-    for key, columns in rows.items():
-        entry = snapshot.entry(key)
-        table = tables.open(entry.ref, entry.table_version)
-        set_aside_torn(tables, entry.ref, entry.table_version, lambda: None)
-        data = pa.table([columns[each.name] for each in table.schema], schema=table.schema)
-        staged.append(stage_append(storage, table, data, f"publish-{name}"))
-    sync_staged(storage, staged)
-    committed = [commit_exact(tables, write, lambda: None) for write in staged]
-    sync_manifests(tables, committed)
-    updates = [
-        Update(
-            table.ref.key,
-            table.version,
-            None,
-            table.count_rows(),
-            VersionMetadata(manifest_path(table.ref, table.version)),
-        )
-        for table in committed
-    ]
-    expected = {key: snapshot.entry(key).table_version for key in rows}
-    request = Publish(
-        "main", head(name), updates=updates, expected_versions=expected, expected_head=snapshot.head.commit_id
-    )
-    Publisher(manifest).publish(request, lambda: None)
 
 
 @pytest.fixture
@@ -171,7 +125,7 @@ def door_states(root: Path, tmp_path: Path, every: int) -> Iterator[Survival]:
     require_program("strace")
     before = tmp_path / "before"
     shutil.copytree(root, before)
-    command = [sys.executable, "-m", "tests.writers", str(root), "main", "second"]
+    command = [sys.executable, "-m", "tests.support.writers", str(root), "main", "second"]
     environment = clean_environment(OMNIGRAPH_FSYNC="on", PYTHONPATH=str(REPOSITORY))
     operations = record(command, root, environment, tmp_path / "door.log")
     for _, survival, _ in cuts(before, operations, root, every):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,19 @@ import pytest
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.ids import new_ulid
 from omnigraph_core.settings import Settings
+from omnigraph_core.tables.create import create_table
+from omnigraph_core.write.decide import HeadBehindManifest
 from omnigraph_core.write.freshness import Drift
-from omnigraph_core.write.recovery import HeadBehindManifest
 from omnigraph_core.write.sidecar import SidecarUnreadable
-from tests.conftest import PEOPLE, REPOSITORY, Omnigraph, clean_environment
-from tests.trees import fingerprint
-from tests.writers import check_whole, content, open_graph, rows_for, write_three
+from tests.support import warm
+from tests.support.dying import die
+from tests.support.paused import go_on, wait_until_stopped
+from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
+from tests.support.records import PEOPLE
+from tests.support.trees import fingerprint
+from tests.support.writers import TAG, TAG_SCHEMA, check_whole, content, open_graph, rows_for, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
@@ -32,18 +39,6 @@ def graph(tmp_path: Path) -> Graph:
 
 def root_of(graph: Graph) -> Path:
     return graph.location.path
-
-
-def die(graph: Graph, step: str, name: str = "second", branch: str = "main") -> None:
-    """Let another process write and die at a step."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.writers", str(root_of(graph)), branch, name],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -9, done.stderr
 
 
 def sidecar_file(graph: Graph) -> Path:
@@ -217,8 +212,9 @@ def test_a_sidecar_of_a_deleted_branch_is_discarded_on_main(graph: Graph) -> Non
     graph.delete_branch("dev")
     (root_of(graph) / layout.RECOVERY_DIR / name).write_bytes(copy.replace(b'"decision"', b'"was"'))
     operation = json.loads(copy)["operation_id"]
-    edit_sidecar(graph, operation_id=operation[:-1] + "X", recovery_commit_id="01ZZZZZZZZZZZZZZZZZZZZZZZZ")
-    sidecar_file(graph).rename(sidecar_file(graph).with_name(operation[:-1] + "X.json"))
+    another = operation[:-1] + ("Y" if operation.endswith("X") else "X")
+    edit_sidecar(graph, operation_id=another, recovery_commit_id="01ZZZZZZZZZZZZZZZZZZZZZZZZ")
+    sidecar_file(graph).rename(sidecar_file(graph).with_name(f"{another}.json"))
     write_three(graph, "third")
     check_whole(graph)
     kinds = [(each.branch, each.recovery_kind) for each in graph.recoveries()]
@@ -303,16 +299,38 @@ def test_tables_that_were_not_part_of_the_write_stay(graph: Graph) -> None:
     assert graph.snapshot().entry("edge:WorksAt") == before
 
 
+def test_only_its_own_table_goes_with_a_write_that_would_have_registered_it(graph: Graph) -> None:
+    """Another one has been created in its place since, by somebody who has not come to register it."""
+    die(graph, "write.table_committed.4", "second", more=("register",))
+    shutil.rmtree(root_of(graph) / TAG.path)
+    create_table(graph.door.tables, TAG, TAG_SCHEMA, new_ulid())
+    edit_sidecar(graph, base_head="01ZZZZZZZZZZZZZZZZZZZZZZZZ")
+    graph = open_graph(root_of(graph), SETTINGS)
+    assert [each.recovery_kind for each in graph.recoveries()] == ["RolledBack"]
+    assert graph.door.tables.open(TAG).version == 1
+    check_whole(graph)
+
+
 def test_a_live_writer_is_left_alone(graph: Graph, omnigraph: Omnigraph) -> None:
     """A writer that is only slow keeps its sidecar; listing goes on and says so."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.writers", str(root_of(graph)), "main", "slow"],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=sleep:9000"),
+    process = warm.Popen(
+        [sys.executable, "-m", "tests.support.writers", str(root_of(graph)), "main", "slow"],
+        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=stop"),
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
     )
-    while not graph.has_pending():
-        assert process.poll() is None
+    try:
+        wait_until_stopped(process)
+        _find_it_alive(graph, omnigraph, process)
+    finally:
+        go_on(process)
+    assert process.wait(240) == 0
+    check_whole(graph)
+    assert graph.recoveries() == []
+    assert "slow" in content(graph)["node:Person"]
+
+
+def _find_it_alive(graph: Graph, omnigraph: Omnigraph, process: subprocess.Popen[bytes]) -> None:
     report = graph.prepare_for_writing()
     assert report.recovered == ()
     assert len(report.live) == 1
@@ -323,10 +341,6 @@ def test_a_live_writer_is_left_alone(graph: Graph, omnigraph: Omnigraph) -> None
     assert (shown["locks"][0]["pid"], shown["locks"][0]["branch"]) == (process.pid, "main")
     busy = omnigraph("branch", "create", "x", "--store", root_of(graph), "--lock-timeout", "0.1", "--json")
     assert (busy.code, json.loads(busy.err)["retryable"]) == (8, True)
-    assert process.wait(30) == 0
-    check_whole(graph)
-    assert graph.recoveries() == []
-    assert "slow" in content(graph)["node:Person"]
 
 
 def test_a_failure_in_the_middle_is_settled_at_once(graph: Graph) -> None:
@@ -351,7 +365,7 @@ def test_an_outcome_that_cannot_be_settled_says_so(graph: Graph) -> None:
     faults.arm("manifest.before_publish=error")
     with pytest.raises(OmnigraphError) as failure:
         write_three(graph, "second")
-    assert "the outcome is open" in str(failure.value.hint)
+    assert "the outcome is unknown" in str(failure.value.hint)
     faults.arm("")
     assert sidecar_file(graph).exists()
     write_three(graph, "third")

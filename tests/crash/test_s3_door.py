@@ -10,7 +10,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,13 +23,16 @@ from omnigraph_core.history.recoveries import RECOVERY_ACTOR
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import parse_location
 from omnigraph_core.tables.refs import TableRef, control_table
-from tests.conftest import OMNIGRAPH, PEOPLE, REPOSITORY, Omnigraph, clean_environment
-from tests.crash.test_door import COMPLETED, ROLLED_BACK, ROLLED_FORWARD, Outcome
-from tests.writers import WRITTEN, check_whole, content, open_graph, write_three
+from tests.support import warm
+from tests.support.door_steps import COMPLETED, ROLLED_BACK, ROLLED_FORWARD, Outcome
+from tests.support.paused import go_on, wait_until_stopped
+from tests.support.processes import OMNIGRAPH, REPOSITORY, Omnigraph, clean_environment
+from tests.support.records import PEOPLE
+from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three
 
-LEASE_TTL_S = 1.5
-RUN_OUT_S = LEASE_TTL_S * 1.25
-WAITING_S = 30.0
+# Long enough for a holder on a busy machine to renew in time.
+LEASE_TTL_S = 3.0
+WAITING_S = 240.0
 
 DEATHS = {
     "write.after_a": ROLLED_BACK,
@@ -60,8 +62,8 @@ def place(s3_location: Callable[[], str], settings: Settings) -> str:
 
 
 def writer(place: str, branch: str, name: str, environment: dict[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.writers", place, branch, name],
+    return warm.Popen(
+        [sys.executable, "-m", "tests.support.writers", place, branch, name],
         env=clean_environment(**environment),
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
@@ -133,12 +135,11 @@ def asleep_at(
     step: str, place: str, branch: str, environment: dict[str, str], settings: Settings
 ) -> Iterator[subprocess.Popen[str]]:
     """A writer of "second" that is stopped at a step, for good until it gets a SIGCONT."""
-    points = {"OMNIGRAPH_FAILPOINTS": f"{step}=sleep:3000"}
+    points = {"OMNIGRAPH_FAILPOINTS": f"{step}=stop"}
     process = writer(place, branch, "second", environment | points)
-    graph = Graph.open(place, settings)
     try:
-        _wait_until(lambda: has_reached(graph, step, branch), process)
-        process.send_signal(signal.SIGSTOP)
+        wait_until_stopped(process)
+        assert has_reached(Graph.open(place, settings), step, branch)
         yield process
     finally:
         with suppress(ProcessLookupError):
@@ -166,14 +167,6 @@ def has_reached(graph: Graph, step: str, branch: str) -> bool:
     }[step]
 
 
-def _wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + WAITING_S
-    while not reached():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     "step",
     PAUSES,
@@ -190,7 +183,7 @@ def test_a_writer_that_slept_past_its_lease_cannot_commit(
         graph = open_graph(place, settings)
         assert content(graph) == found
         head = graph.head()
-        sleeper.send_signal(signal.SIGCONT)
+        go_on(sleeper)
         _, errors = sleeper.communicate(timeout=WAITING_S)
     if expected.original_commit:
         assert sleeper.returncode == 0, errors
@@ -244,7 +237,7 @@ def test_two_inits_at_once_make_one_graph(
     place = s3_location()
     slow = clean_environment(**environment, OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:300")
     rivals = [
-        subprocess.Popen(
+        warm.Popen(
             [OMNIGRAPH, "init", "--schema", people, place],
             cwd=tmp_path,
             env=slow,
@@ -253,7 +246,7 @@ def test_two_inits_at_once_make_one_graph(
         )
         for _ in range(3)
     ]
-    assert sorted(process.wait(60) for process in rivals) == [0, 3, 3]
+    assert sorted(process.wait(240) for process in rivals) == [0, 3, 3]
     check_whole(open_graph(place, settings))
 
 
@@ -266,17 +259,17 @@ def test_an_init_that_slept_past_its_lease_harms_nobody(
     tmp_path: Path,
 ) -> None:
     place = s3_location()
-    sleepy = clean_environment(**environment, OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:3000")
+    sleepy = clean_environment(**environment, OMNIGRAPH_FAILPOINTS="init.tables_created=stop")
     command: list[str | Path] = [OMNIGRAPH, "init", "--schema", people, place]
-    sleeper = subprocess.Popen(command, cwd=tmp_path, env=sleepy, stderr=subprocess.PIPE, text=True)
-    graph = Graph(parse_location(place, Path("/")), settings)
-    _wait_until(lambda: all(map(graph.door.tables.exists, table_refs())), sleeper)
-    sleeper.send_signal(signal.SIGSTOP)
+    sleeper = warm.Popen(command, cwd=tmp_path, env=sleepy, stderr=subprocess.PIPE, text=True)
     try:
+        wait_until_stopped(sleeper)
+        graph = Graph(parse_location(place, Path("/")), settings)
+        assert all(map(graph.door.tables.exists, table_refs()))
         assert omnigraph("init", "--schema", people, place, environment=environment).code == 0
         write_three(open_graph(place, settings), "first")
     finally:
-        sleeper.send_signal(signal.SIGCONT)
+        go_on(sleeper)
     _, errors = sleeper.communicate(timeout=WAITING_S)
     assert sleeper.returncode != 0, errors
     graph = open_graph(place, settings)

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from omnigraph_core.graph import Graph
-from omnigraph_core.settings import Settings
-from tests.concurrent.test_many_writers import check_audits
-from tests.conftest import PEOPLE, REPOSITORY, clean_environment
-from tests.crash.injection import CALLS, possible_cuts, run_traced, spread, synced_paths, victim
-from tests.writers import WRITTEN, check_whole, content, open_graph, write_three
-
-SETTINGS = Settings(fsync=False, actor="ann")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A process to be cut. `death` is where an earlier writer died, when it is recovery that is cut."""
-
-    branch: str = "main"
-    death: str | None = None
-    outcome: str = "before or after"
-
-    def command(self, root: Path) -> list[str]:
-        return victim("recover", root) if self.death else victim("write", root, self.branch, "second")
-
+from tests.support.injection import CALLS, SYNCS, possible_cuts, run_traced, spread, synced_paths, victim
+from tests.support.scenarios import SETTINGS, Prepare, Scenario, check_outcome
+from tests.support.writers import content, open_graph
 
 SCENARIOS = {
     "publish": Scenario(),
@@ -54,51 +35,6 @@ SIZES = [
         for name in CUTS
     ),
 ]
-
-Prepare = Callable[[Scenario, str], Path]
-
-
-@pytest.fixture
-def prepare(tmp_path: Path) -> Prepare:
-    """Graphs that are all in the same state, each at a place of its own."""
-    pristine = tmp_path / "pristine"
-    write_three(Graph.init(str(pristine), PEOPLE, SETTINGS), "first")
-
-    def make(scenario: Scenario, name: str) -> Path:
-        root = tmp_path / name
-        shutil.copytree(pristine, root)
-        if scenario.branch != "main":
-            open_graph(root, SETTINGS).create_branch(scenario.branch)
-        if scenario.death:
-            dead = subprocess.run(
-                victim("write", root, scenario.branch, "second"),
-                env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{scenario.death}=kill"),
-                cwd=REPOSITORY,
-                check=False,
-            )
-            assert dead.returncode == -signal.SIGKILL
-        return root
-
-    return make
-
-
-def check_outcome(root: Path, scenario: Scenario, *, acknowledged: bool) -> bool:
-    """Recover, compare, write again; True if the write is there."""
-    open_graph(root, SETTINGS)
-    graph = open_graph(root, SETTINGS)
-    check_whole(graph)
-    check_audits(graph)
-    found = content(graph, scenario.branch)
-    landed = "second" in found["node:Person"]
-    expected = {"first", "second"} if landed else {"first"}
-    assert {key: found[key] for key in WRITTEN} == dict.fromkeys(WRITTEN, expected)
-    if acknowledged and not scenario.death:
-        assert landed, "an acknowledged write is lost"
-    if scenario.outcome != "before or after":
-        assert landed == (scenario.outcome == "after")
-    write_three(graph, "third", scenario.branch)
-    check_whole(open_graph(root, SETTINGS))
-    return landed
 
 
 @pytest.mark.parametrize(("name", "count"), SIZES)
@@ -154,11 +90,11 @@ def test_everything_that_stays_was_synced(
     command = victim("write", root, branch, "second")
     synced: set[str] = set()
     for death in deaths:
-        done = run_traced(command, log, ["fsync"], OMNIGRAPH_FAILPOINTS=f"{death}=kill")
+        done = run_traced(command, log, SYNCS, OMNIGRAPH_FAILPOINTS=f"{death}=kill")
         assert done.code == -signal.SIGKILL
         synced |= synced_paths(done)
         command = victim("recover", root)
-    synced |= synced_paths(run_traced(command, log, ["fsync"]))
+    synced |= synced_paths(run_traced(command, log, SYNCS))
     graph = open_graph(root, SETTINGS)
     rolled_back = "second" not in content(graph, branch)["node:Person"]
     check_synced(root, before, synced, but_staged=rolled_back)
@@ -196,8 +132,8 @@ def test_what_a_dead_process_made_is_synced_before_it_is_used(
         open_graph(root, replace(SETTINGS, fsync=True)).create_branch("dev")
         before = set(root.rglob("*"))
     dying = victim(verb[0], root, "dev", *verb[1:])
-    done = run_traced(dying, log, ["fsync"], OMNIGRAPH_FAILPOINTS=f"{death}=kill")
+    done = run_traced(dying, log, SYNCS, OMNIGRAPH_FAILPOINTS=f"{death}=kill")
     assert done.code == -signal.SIGKILL
-    after = run_traced(victim("write", root, "dev", "third"), log, ["fsync"])
+    after = run_traced(victim("write", root, "dev", "third"), log, SYNCS)
     assert after.code == 0, after.err
     check_synced(root, before, synced_paths(done) | synced_paths(after))

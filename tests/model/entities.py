@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 from omnigraph_core.graph import Graph
-from tests.model.oracle import Fresh, Oracle, Prop, Record, Row, Rows, Type, key_of, single
+from omnigraph_core.settings import Settings
+from tests.model.oracle import (
+    Fresh,
+    Oracle,
+    Prop,
+    Record,
+    Row,
+    Rows,
+    Type,
+    key_of,
+    single,
+)
 
 Draw = Any
 """`data.draw` of hypothesis."""
@@ -345,3 +360,19 @@ def agree(oracle: Oracle, graph: Graph) -> None:
 def _shown(rows: Mapping[str, Any]) -> str:
     """As text: for Python -0.0 equals 0.0, and True equals 1."""
     return repr(sorted((name, repr(value)) for name, value in rows.items()))
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="load-model-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def new_graph(place: Path, types: Sequence[Type]) -> Graph:
+    return Graph.init(str(place), "\n".join(type_.source() for type_ in types), SETTINGS)
+
+
+SETTINGS = Settings(fsync=False, actor="ann")

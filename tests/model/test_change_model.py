@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from omnigraph_core.errors import BadDataError, ConflictError
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from tests.model.entities import (
     BOUNDS,
     ENUM,
@@ -25,15 +25,16 @@ from tests.model.entities import (
     agree,
     comparable,
     drawn_records,
+    folder,
     ids_of,
     lines,
+    new_graph,
     schemas,
     seldom,
     value,
 )
 from tests.model.oracle import Bad, Conflict, Oracle, Prop, Refused, Statement, Type, key_of
-from tests.model.test_load_model import folder, new_graph
-from tests.writers import check_whole
+from tests.support.writers import check_whole
 
 CHANGES_MAX = 6
 REASONS = {"value", "tuple twice", "endpoint", "cardinality", "tuple taken"}

@@ -31,14 +31,13 @@ from hypothesis.stateful import (
 
 from omnigraph_core import faults
 from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.manifest import reader
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables import control_rewrite
-from omnigraph_core.tables.keys import KeyConflict
 from omnigraph_core.write.branches import BranchExists, BranchHasDescendants
 from omnigraph_core.write.freshness import CommitPreconditionFailed
-from tests.conftest import PEOPLE
-from tests.crash.test_door import (
+from tests.support.door_steps import (
     COMMON_RECOVERY_STEPS,
     RECOVERY_STEPS,
     ROLLED_BACK,
@@ -46,8 +45,9 @@ from tests.crash.test_door import (
     STEPS,
     Outcome,
 )
-from tests.model.plans import TABLES, Change, Changes, State, Verb, read_entry, write_changes
-from tests.writers import check_whole
+from tests.support.plans import TABLES, Change, Changes, IdTaken, State, read_entry, write_changes
+from tests.support.records import PEOPLE
+from tests.support.writers import check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
 MAIN = "main"
@@ -63,7 +63,7 @@ DEATHS = [*WRITE_STEPS, SOME_TABLES, SOME_TABLES, SOME_TABLES, ALL_TABLES]
 FAILING_STEPS = [step for step in WRITE_STEPS if step != "write.after_d"]
 LEFT_PENDING = {"write.after_a", "recovery.sidecar_delete"}
 CREATE_STEPS = {"tables.fork_created": False, "branch.twin_created": False, "branch.manifest_created": True}
-DELETE_STEPS = ("tables.fork_ref_deleted", "branch.manifest_deleted", "branch.fork_deleted")
+DELETE_STEPS = ("tables.fork_ref_deleted", "branch.manifest_deleted")
 IN_RECOVERY = sorted({*COMMON_RECOVERY_STEPS, *(step for steps in RECOVERY_STEPS.values() for step in steps)})
 
 
@@ -152,12 +152,15 @@ class Branch:
 
 
 numbers = st.dictionaries(st.sampled_from(IDS), st.integers(0, 9), min_size=1, max_size=3)
-changes_of_a_write = st.dictionaries(
-    st.sampled_from(TABLES), st.builds(Change, st.sampled_from(Verb), numbers), min_size=1, max_size=4
+removals = st.frozensets(st.sampled_from(IDS), min_size=1, max_size=3)
+table_changes = st.one_of(
+    st.builds(Change, numbers),
+    st.builds(Change, numbers, only_new=st.just(True)),
+    st.builds(Change, st.just({}), removals),
+    st.builds(Change, numbers, removals),
 )
-upserts = st.dictionaries(
-    st.sampled_from(TABLES), st.builds(Change, st.just(Verb.UPSERT), numbers), min_size=2, max_size=3
-)
+changes_of_a_write = st.dictionaries(st.sampled_from(TABLES), table_changes, min_size=1, max_size=4)
+upserts = st.dictionaries(st.sampled_from(TABLES), st.builds(Change, numbers), min_size=2, max_size=3)
 some = st.integers(0, 999)
 """An index into whatever there is to choose from at that moment."""
 
@@ -179,6 +182,7 @@ class GraphModel(RuleBasedStateMachine):
         self.patch.setattr(faults, "hit", self.failpoints.hit)
         # Control tables are compacted within the few commits an example has.
         self.patch.setattr(control_rewrite, "FRAGMENTS_MAX", 4)
+        self.patch.setattr(reader, "FRAGMENTS_MAX", 4)
         self.handles = [self._open(), self._open()]
         self.branches: dict[str, Branch] = {MAIN: Branch(MAIN)}
         genesis = Commit(None, {key: {} for key in TABLES}, self.branches[MAIN])
@@ -206,7 +210,7 @@ class GraphModel(RuleBasedStateMachine):
         target = self._branch(branch)
         self._recover_all()
         if any(change.conflicts(target.state[key]) for key, change in changes.items()):
-            with pytest.raises(KeyConflict):
+            with pytest.raises(IdTaken):
                 write_changes(self.handles[handle], target.name, changes)
             return
         published = write_changes(self.handles[handle], target.name, changes)

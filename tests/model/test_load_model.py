@@ -6,11 +6,8 @@ which kind of error it is refused, and every row afterwards.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +17,17 @@ from hypothesis import strategies as st
 
 from omnigraph_core.errors import BadDataError, ConflictError
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
-from omnigraph_core.settings import Settings
-from tests.model.entities import agree, drawn_records, lines, schemas
+from omnigraph_core.load.modes import LoadMode
+from tests.model.entities import SETTINGS, agree, drawn_records, folder, lines, new_graph, schemas
 from tests.model.oracle import Ambiguous, Bad, Conflict, Oracle, Record, Type
-from tests.records import node, nodes, write_jsonl
-from tests.writers import check_whole
+from tests.support.records import node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
-SETTINGS = Settings(fsync=False, actor="ann")
 MODES = ("append", "merge", "merge", "overwrite")
 LOADS_MAX = 5
 SEED = 1
 REASONS = {"wrong record", "tuple twice", "id twice", "id is not the key", "endpoint", "cardinality"}
 REASONS |= {"id taken", "tuple taken"}
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="load-model-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
-def new_graph(place: Path, types: Sequence[Type]) -> Graph:
-    return Graph.init(str(place), "\n".join(type_.source() for type_ in types), SETTINGS)
 
 
 class Loads:

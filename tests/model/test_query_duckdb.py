@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings, TraversalMode
 
@@ -290,7 +290,7 @@ def run(seed: int, queries: int, nodes: int, place: Path) -> None:
     data.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     graph.load([str(data)], LoadMode.APPEND)
     sql = duckdb.connect()
-    for path in graph.export_files(place / "tables", Format.PARQUET):
+    for path in graph.at().export_files(place / "tables", Format.PARQUET):
         sql.execute(f"CREATE TABLE {path.stem} AS SELECT * FROM '{path}'")
         if path.stem in ("E", "F", "G"):
             sql.execute(f'ALTER TABLE {path.stem} RENAME COLUMN "from" TO src')

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.query import as_read, check_query, choose_query, parse_queries
 from omnigraph_core.settings import Settings, TraversalMode
 from tests.model.naive import NaiveEdge, NaiveGraph, NaiveReader

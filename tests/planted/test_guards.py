@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,18 +15,21 @@ import pytest
 from omnigraph_core import faults, layout
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.log import CommitGone
+from omnigraph_core.history.travel import CommitGone
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.refs import control_table
 from omnigraph_core.write import door as door_module
 from omnigraph_core.write.plan import WritePlan
-from tests.conftest import PEOPLE, REPOSITORY, clean_environment
-from tests.model.plans import Change, Verb, write_changes
-from tests.powercut import Disk, Operation, Survival, record
-from tests.programs import require_program
-from tests.writers import WRITTEN, check_whole, content, open_graph, rows_for, write_three
+from tests.support import warm
+from tests.support.dying import die
+from tests.support.plans import Change, write_changes
+from tests.support.powercut import Disk, Operation, Survival, record
+from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.programs import require_program
+from tests.support.records import PEOPLE
+from tests.support.writers import WRITTEN, check_whole, content, open_graph, rows_for, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
@@ -44,19 +46,6 @@ def environment(**more: str) -> dict[str, str]:
     clean = clean_environment(**more)
     paths = [str(REPOSITORY), *filter(None, [clean.get("PYTHONPATH")])]
     return {**clean, "PYTHONPATH": ":".join(paths)}
-
-
-def die(graph: Graph, step: str, name: str, branch: str = "main") -> None:
-    """Let another process write and die at a step."""
-    command = [sys.executable, "-m", "tests.writers", str(graph.location.path), branch, name]
-    done = subprocess.run(
-        command,
-        env=environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def while_planning(graph: Graph, happens: Callable[[], object], *, strict: bool = False) -> list[WritePlan]:
@@ -113,8 +102,8 @@ def test_who_dies_while_another_plans_is_recovered_under_the_lock(graph: Graph) 
 
 def test_a_sweep_leaves_a_live_writer_alone(graph: Graph) -> None:
     """It has a sidecar like a dead one; only the lock tells them apart."""
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "tests.writers", str(graph.location.path), "main", "slow"],
+    writer = warm.Popen(
+        [sys.executable, "-m", "tests.support.writers", str(graph.location.path), "main", "slow"],
         env=environment(OMNIGRAPH_FAILPOINTS="write.after_b=sleep:600000"),
         cwd=REPOSITORY,
     )
@@ -189,7 +178,7 @@ def test_a_torn_version_is_set_aside_by_whoever_comes_next(sidecar: str, graph: 
 
 def test_a_short_deletion_file_is_never_rolled_forward(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lance does not record its size, so the version does not look torn; the sidecar knows better."""
-    write_changes(graph, "main", {"node:Person": Change(Verb.INSERT, {"ann": 1, "bob": 2})})
+    write_changes(graph, "main", {"node:Person": Change({"ann": 1, "bob": 2})})
 
     def die_after_b(name: str) -> None:
         if name == "write.after_b":
@@ -198,7 +187,7 @@ def test_a_short_deletion_file_is_never_rolled_forward(graph: Graph, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(faults, "hit", die_after_b)
         with pytest.raises(KeyboardInterrupt):
-            write_changes(graph, "main", {"node:Person": Change(Verb.UPSERT, {"ann": 3})})
+            write_changes(graph, "main", {"node:Person": Change({"ann": 3})})
     (sidecar,) = graph.pending()
     (deletions,) = [each.path for each in sidecar.tables[0].files if "/_deletions/" in each.path]
     path = graph.location.path / deletions
@@ -230,20 +219,20 @@ MAKING_STEPS = {
     "branch.twin_created": False,
     "branch.manifest_created": True,
 }
-REMOVING_STEPS = ["tables.fork_ref_deleted", "branch.manifest_deleted", "branch.fork_deleted"]
+REMOVING_STEPS = ["tables.fork_ref_deleted", "branch.manifest_deleted"]
 
 
 def graph_verb(graph: Graph, verb: str, branch: str = "dev") -> list[str]:
     """A command that opens the graph for writing and does something with a branch."""
     program = (
-        "import sys; from pathlib import Path; from tests.writers import open_graph;"
+        "import sys; from pathlib import Path; from tests.support.writers import open_graph;"
         f"open_graph(Path(sys.argv[1])).{verb}({branch!r})"
     )
     return [sys.executable, "-c", program, str(graph.location.path)]
 
 
 def branch_verb(graph: Graph, step: str, verb: str, branch: str = "dev") -> int:
-    done = subprocess.run(
+    done = warm.run(
         graph_verb(graph, verb, branch),
         env=environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
         cwd=REPOSITORY,
@@ -347,7 +336,7 @@ def recorded(graph: Graph, tmp_path: Path, command: list[str]) -> list[Operation
 
 
 def writer_of(graph: Graph, branch: str = "main") -> list[str]:
-    return [sys.executable, "-m", "tests.writers", str(graph.location.path), branch, "new"]
+    return [sys.executable, "-m", "tests.support.writers", str(graph.location.path), branch, "new"]
 
 
 def is_after(root: Path, moment: str, branch: str = "main") -> bool:
@@ -384,9 +373,31 @@ def test_a_power_cut_after_a_write_loses_nothing(graph: Graph, tmp_path: Path) -
     check_acknowledged(graph, tmp_path, recorded(graph, tmp_path, writer_of(graph)))
 
 
+def test_a_power_cut_after_two_writes_loses_nothing(graph: Graph, tmp_path: Path) -> None:
+    """The rows of the head could be written again from the head row; those of the commit before cannot."""
+    script = f"{shlex.join(writer_of(graph))} && {shlex.join(writer_of(graph))}"
+    check_acknowledged(graph, tmp_path, recorded(graph, tmp_path, ["sh", "-c", script]))
+
+
 def test_a_power_cut_after_a_first_write_on_a_branch_loses_nothing(graph: Graph, tmp_path: Path) -> None:
     script = f"{shlex.join(graph_verb(graph, 'create_branch'))} && {shlex.join(writer_of(graph, 'dev'))}"
     check_acknowledged(graph, tmp_path, recorded(graph, tmp_path, ["sh", "-c", script]), "dev")
+
+
+def test_a_power_cut_after_a_branch_was_deleted_does_not_bring_it_back(graph: Graph, tmp_path: Path) -> None:
+    graph.create_branch("dev")
+    write_three(graph, "on-dev", "dev")
+    operations = recorded(graph, tmp_path, graph_verb(graph, "delete_branch"))
+    disk = Disk(tmp_path / "pristine")
+    for operation in operations:
+        disk.apply(operation)
+    for survival in Survival:
+        disk.write_to(graph.location.path, survival)
+        after = open_graph(graph.location.path, SETTINGS)
+        assert after.branches() == ["main"], f"{survival.value}: the branch is back"
+        after.create_branch("dev")
+        _check_new_branch(after)
+        after.delete_branch("dev")
 
 
 def test_a_power_cut_after_recovery_loses_nothing(graph: Graph, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, clean_environment
 from tests.planted.bugs import BUG_VARIABLE, BUGS, REACHED_VARIABLE, Bug
+from tests.support import warm
+from tests.support.processes import REPOSITORY, clean_environment
 
 STARTUP = Path(__file__).parent / "startup"
 
@@ -27,12 +28,12 @@ class Run:
 
 def run_pytest(*tests: str, **environment: str) -> Run:
     """Run tests in a pytest of their own, in which (and in whose children) a bug may be planted."""
-    command = ["-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     paths = os.pathsep.join([str(STARTUP), str(REPOSITORY)])
     variables = clean_environment(PYTHONPATH=paths, **environment)
     variables.pop("CI", None)  # In CI pytest spells out comparisons over many lines.
-    done = subprocess.run(
-        [sys.executable, *command],
+    done = warm.run(
+        [sys.executable, "-m", "tests.planted.guarded", *options, *tests],
         env=variables,
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,

@@ -14,7 +14,7 @@ from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.spark import driver, submit
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.spec import JobSpec
-from tests.programs import require_program
+from tests.support.programs import require_program
 
 SPARK = SparkOptions()
 

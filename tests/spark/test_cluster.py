@@ -17,11 +17,11 @@ import pytest
 
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings
-from tests.conftest import Omnigraph, clean_environment
-from tests.programs import require_program
-from tests.records import S1, edge, exported, node, write_jsonl
 from tests.spark.twins import leftovers
-from tests.writers import check_whole
+from tests.support.processes import Omnigraph, clean_environment
+from tests.support.programs import require_program
+from tests.support.records import S1, edge, exported, node, write_jsonl
+from tests.support.writers import check_whole
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 

@@ -12,19 +12,20 @@ import pytest
 
 from omnigraph_core.errors import BadDataError, OmnigraphError, StorageError
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark import load as spark_load
 from omnigraph_core.spark import splits
+from omnigraph_core.spark.intake import FragmentsGone
 from omnigraph_core.spark.outcome import JobAborted, read_result, write_failed
 from omnigraph_core.spark.spec import JobSpec
 from omnigraph_core.spark.submit import SparkFailed, Submission
-from omnigraph_core.write import staging
 from omnigraph_core.write.plan import WritePlan
-from tests.records import edge, edges, node, nodes, write_jsonl
+from omnigraph_core.write.staging import read_record, staged_operations
 from tests.spark.conftest import SPARK
 from tests.spark.twins import leftovers
-from tests.writers import check_whole
+from tests.support.records import edge, edges, node, nodes, write_jsonl
+from tests.support.writers import check_whole
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("in_process")]
 
@@ -138,28 +139,13 @@ def test_whoever_writes_next_clears_what_a_dead_load_left(
 
     monkeypatch.setattr(Submission, "run", dies)
     monkeypatch.setattr("omnigraph_core.spark.running.RunningJob._clean_up", lambda self: self.storage.locks)
-    monkeypatch.setattr(staging, "layout", _Undeletable(staging.layout))
+    monkeypatch.setattr("omnigraph_core.write.staging.KeptRecord.end", lambda self: None)
     with pytest.raises(KeyboardInterrupt):
         graph.load([data], LoadMode.APPEND, spark=SPARK)
     monkeypatch.undo()
     assert len(leftovers(graph)) > 10
     check_whole(Graph.open(graph.location.uri, settings, OpenMode.READ_WRITE))
     assert leftovers(graph) == []
-
-
-class _Undeletable:
-    """Stands in for `layout` while a record is put away: what is deleted is another file."""
-
-    def __init__(self, real: Any) -> None:
-        self._real, self._asked = real, 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def staging_record(self, operation_id: str) -> str:
-        self._asked += 1
-        path: str = self._real.staging_record(operation_id)
-        return path if self._asked == 1 else path + ".not"
 
 
 def late(graph: Graph, meanwhile: str, monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
@@ -198,6 +184,54 @@ def test_another_writer_was_faster(
     assert len(nodes(graph, "P")) == 22
     check_whole(graph)
     assert leftovers(graph) == []
+
+
+def test_fragments_that_are_gone_end_the_load_and_the_next_one_works(
+    graph: Graph, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a fork that another writer had to clear; the rows are nowhere else, so planning again is no use."""
+    graph.create_branch("dev")
+    publish, plans = graph.door.publish, []
+
+    def lost(plan: WritePlan) -> Any:
+        plans.append(plan)
+        for write in plan.staged:
+            for file in write.files:
+                graph.door.storage.control.delete(file.path)
+        return publish(plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(graph.door, "publish", lost)
+        with pytest.raises(FragmentsGone):
+            graph.load([data], LoadMode.APPEND, branch="dev", spark=SPARK)
+    assert len(plans) == 1
+    assert leftovers(graph) == []
+    graph.load([data], LoadMode.APPEND, branch="dev", spark=SPARK)
+    assert len(nodes(graph, "P", "dev")) == 20
+    check_whole(graph)
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_a_load_keeps_one_record(mode: str, graph: Graph, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job, its fragments and the branch that is made for it are all in that one."""
+    monkeypatch.setattr("omnigraph_core.load.staging.ROWS_PER_FRAGMENT", 4)
+    publish, found = graph.door.publish, []
+
+    def looked(plan: WritePlan) -> Any:
+        storage = graph.door.storage
+        found.extend(read_record(storage, each) for each in staged_operations(storage))
+        return publish(plan)
+
+    monkeypatch.setattr(graph.door, "publish", looked)
+    loaded = graph.load([data], LoadMode(mode), branch="new", source="main", spark=SPARK)
+    assert loaded.branch_created
+    (record,) = found
+    assert record is not None
+    assert (record.branch, record.made_twin is not None, record.lists is not None) == ("new", True, True)
+    assert {key for key, _ in record.pinned} == {"node:P", "edge:Link"}
+    assert staged_operations(graph.door.storage) == []
+    assert leftovers(graph) == []
+    check_whole(graph)
 
 
 def test_a_worker_that_is_killed_again_and_again(graph: Graph, data: str) -> None:

@@ -18,7 +18,7 @@ from omnigraph_core.spark import java
 from omnigraph_core.spark.options import SparkOptions, refuse_out_of_reach
 from omnigraph_core.spark.submit import find_submit
 from omnigraph_core.storage import parse_location
-from tests.conftest import Omnigraph
+from tests.support.processes import Omnigraph
 
 FOUND = importlib.util.find_spec
 LOCAL, REMOTE = parse_location("/g", Path("/")), parse_location("s3://b/g", Path("/"))
@@ -77,7 +77,7 @@ def test_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="needs Java") as refused:
         find_submit(SparkOptions(), settings)
     assert "JAVA_HOME" in str(refused.value.hint)
-    with pytest.raises(UsageError, match="JAVA_HOME is"):
+    with pytest.raises(UsageError, match="no Java in JAVA_HOME"):
         find_submit(SparkOptions(), replace(settings, spark=SparkSettings(java_home=str(tmp_path))))
 
 

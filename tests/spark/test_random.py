@@ -12,8 +12,8 @@ import pytest
 from omnigraph_core.graph import Graph
 from omnigraph_core.spark import driver, splits
 from omnigraph_core.spark import load as spark_load
-from tests.records import edge, node
 from tests.spark.twins import Twins
+from tests.support.records import edge, node
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("in_process")]
 

@@ -18,12 +18,12 @@ import pytest
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import open_storage, parse_location
-from tests.conftest import OMNIGRAPH, Omnigraph, clean_environment
-from tests.programs import require_program
-from tests.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
-from tests.s3server import S3Server
 from tests.spark.twins import leftovers
-from tests.writers import check_whole
+from tests.support.processes import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support.programs import require_program
+from tests.support.records import D1, S1, edge, edges, exported, node, nodes, write_jsonl
+from tests.support.s3server import S3Server
+from tests.support.writers import check_whole
 
 MASTER = ("--spark", "--master", "local[2]")
 
@@ -119,7 +119,7 @@ def test_a_kill_in_the_middle(
     victim: str, graph: Path, tmp_path: Path, wait_for: Callable[[Callable[[], bool]], None]
 ) -> None:
     """Tasks wait with everything written; then driver or command are killed, or there is a Ctrl-C."""
-    points = "spark.parsed.0.0=sleep:60000"
+    points = "spark.parsed.0.0=sleep:600000"
     process = subprocess.Popen(
         [str(OMNIGRAPH), "load", "g", "--data", "d1.jsonl", "--mode", "append", *MASTER],
         cwd=tmp_path,
@@ -134,7 +134,7 @@ def test_a_kill_in_the_middle(
         process.send_signal(signal.SIGINT)
     else:
         os.kill(spark[0] if victim == "driver" else process.pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     if victim == "driver":
         assert process.returncode == 74
         (log,) = tmp_path.glob("omnigraph-spark-*/spark.log")
@@ -158,7 +158,7 @@ def children(pid: int) -> list[int]:
 @pytest.fixture
 def wait_for() -> Callable[[Callable[[], bool]], None]:
     def wait(happened: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while not happened():
             assert time.monotonic() < deadline
             time.sleep(0.1)

@@ -12,10 +12,10 @@ from typing import Any
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.graph import Graph
-from omnigraph_core.load.assemble import LoadMode
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.spark.options import SparkOptions
-from tests.records import exported, write_jsonl
-from tests.writers import check_whole
+from tests.support.records import exported, write_jsonl
+from tests.support.writers import check_whole
 
 ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph_cli.generate import write_all
-from tests.conftest import REPOSITORY
+from tests.support.processes import REPOSITORY
 
 
 @pytest.mark.parametrize("folder", ["completions", "man"])
@@ -20,6 +20,7 @@ def test_checked_in_files_are_current(folder: str, tmp_path: Path) -> None:
     assert checked_in == fresh, "stale: run `make generate`"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mandoc") is None and shutil.which("man") is None, reason="no man here")
 def test_manual_pages_render() -> None:
     for page in sorted((REPOSITORY / "man").iterdir()):
@@ -30,7 +31,7 @@ def test_manual_pages_render() -> None:
 
 def test_bash_script_completes(tmp_path: Path) -> None:
     """The shipped script, sourced by a real bash, asks the installed command."""
-    from tests.conftest import OMNIGRAPH, clean_environment
+    from tests.support.processes import OMNIGRAPH, clean_environment
 
     script = f"""
     PATH={OMNIGRAPH.parent}:$PATH

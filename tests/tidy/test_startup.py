@@ -13,12 +13,14 @@ from typer.main import get_command
 from omnigraph_cli.tree import COMMANDS, build_app
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.conftest import PEOPLE, clean_environment
+from tests.support.processes import clean_environment
+from tests.support.records import PEOPLE
 
 DATA_LIBRARIES = {"lance", "pyarrow", "pyspark", "pandas", "numpy", "obstore", "duckdb"}
 # Typer's conversion of arguments and its tables, and what an HTTP client needs.
 NEVER = {"pydantic", "rich", "pyspark", "pandas", "obstore", "duckdb", "http.client", "email"}
 WRITING = {
+    "omnigraph_core.rules",
     "omnigraph_core.change",
     "omnigraph_core.load",
     "omnigraph_core.export",

@@ -17,7 +17,7 @@ from omnigraph_core.query import (
 )
 from omnigraph_core.query.checked import MatchClause
 from omnigraph_core.schema import Schema, SourceError, compile_schema
-from tests.unit.test_schema_examples import S1, S2
+from tests.unit.schema_sources import S1, S2
 
 PEOPLE = compile_schema(S1)
 DOCS = compile_schema(S2)

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from omnigraph_core.read.idtable import IdTable, text_hashes
+from omnigraph_core.topology.idtable import IdTable
 
 LETTERS = ["", "a", "b", "\x00", "\x01", "é", "日", "𝄞", "person-", "\x7f"]
 
@@ -32,11 +32,3 @@ def test_texts_are_found_where_they_are(seed: int, pieces: int) -> None:
 def test_among_no_ids_nothing_is_found() -> None:
     assert IdTable(pa.array([], pa.utf8())).find(pa.array(["", "a"])).tolist() == [-1, -1]
     assert IdTable(pa.array(["a"])).find(pa.array([], pa.utf8())).tolist() == []
-
-
-def test_hashes_of_equal_texts_are_equal_in_every_company() -> None:
-    chance = random.Random(1)
-    texts = random_texts(chance, 300, 30)
-    together = text_hashes(pa.array(texts)).tolist()
-    assert together == [text_hashes(pa.array([text])).tolist()[0] for text in texts]
-    assert len(set(together)) == len(set(texts))

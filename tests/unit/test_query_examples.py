@@ -376,10 +376,10 @@ def test_e103_a_file_of_several_queries_needs_a_name() -> None:
 def test_each_kind_of_query_names_the_command_for_the_other() -> None:
     with pytest.raises(QueryChoiceError) as caught:
         read(MUTATIONS["E92"])
-    assert caught.value.hint == "run it with 'omnigraph change'"
+    assert caught.value.hint == "run it with `omnigraph change`"
     with pytest.raises(QueryChoiceError) as caught:
         mutation(READS["E35"])
-    assert caught.value.hint == "run it with 'omnigraph query'"
+    assert caught.value.hint == "run it with `omnigraph query`"
 
 
 WORDS = """

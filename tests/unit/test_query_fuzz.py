@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from itertools import pairwise
 
 import pytest
@@ -17,8 +16,9 @@ from omnigraph_core.query import QueryFile, RefusedMutationError, check_query, p
 from omnigraph_core.query.lint import lint
 from omnigraph_core.schema import SourceError, SourceText, compile_schema
 from omnigraph_core.schema.lexer import Kind, tokenize
+from tests.support.cpu import is_within
 from tests.unit.query_grammar import in_language
-from tests.unit.test_schema_examples import S1, S2
+from tests.unit.schema_sources import S1, S2
 
 MUTATIONS = 10_000
 MUTATIONS_SOAK = 1_000_000
@@ -135,9 +135,9 @@ def is_about_grammar(error: SourceError) -> bool:
 
 def check_outcome(text: str) -> bool:
     """Was the text accepted? Either way the grammar must say the same."""
-    begin = time.perf_counter()
-    result = outcome(text)
-    assert time.perf_counter() - begin < SECONDS_PER_MUTANT_MAX, repr(text)
+    results: list[QueryFile | SourceError] = []
+    assert is_within(SECONDS_PER_MUTANT_MAX, lambda: results.append(outcome(text))), repr(text)
+    result = results[-1]
     if isinstance(result, QueryFile):
         assert in_language(text), repr(text)
         return True
@@ -160,6 +160,7 @@ def test_the_corpus_is_fine() -> None:
         assert in_language(text)
 
 
+@pytest.mark.slow
 def test_mutants_end_in_queries_or_a_source_error() -> None:
     """Also that the mutations are worth something: neither all fine nor all broken."""
     assert MUTATIONS // 20 < run(MUTATIONS, SEED) < MUTATIONS // 2
@@ -204,11 +205,10 @@ BOMBS = {
 
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb_is_refused_soon_and_briefly(text: str) -> None:
-    begin = time.perf_counter()
-    with pytest.raises(SourceError) as caught:
-        parse_queries(text)
-    assert time.perf_counter() - begin < 5
-    assert len(str(caught.value)) < 1000
+    results: list[QueryFile | SourceError] = []
+    assert is_within(5, lambda: results.append(outcome(text)))
+    assert isinstance(results[-1], SourceError)
+    assert len(str(results[-1])) < 1000
 
 
 def test_nesting_is_limited_far_beyond_what_people_write() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from omnigraph_core import shapes
 from omnigraph_core.query.lint import lint
 from omnigraph_core.schema import Schema, SourceText, compile_schema
 from tests.unit.query_sources import DOCS, PEOPLE
 
 
 def report(text: str, schema: Schema = PEOPLE) -> dict[str, Any]:
-    shown = lint(SourceText("q.gq", text), schema).as_json({"kind": "file", "path": "s.pg"}, "q.gq")
+    linted = lint(SourceText("q.gq", text), schema)
+    shown = shapes.lint_report(linted, {"kind": "file", "path": "s.pg"}, "q.gq")
     result: dict[str, Any] = json.loads(json.dumps(shown))
     return result
 

@@ -15,7 +15,6 @@ import pytest
 
 from omnigraph_core.query import NO_PARAMS, CheckedMutation, Operator, bind_params
 from omnigraph_core.query.checked import Condition, DeleteEntity, NodeBinding, Plain
-from omnigraph_core.query.numeric import single
 from omnigraph_core.query.predicate import (
     NEVER,
     NoMatch,
@@ -30,6 +29,7 @@ from omnigraph_core.query.predicate import (
 from omnigraph_core.query.temporal import from_milliseconds, to_milliseconds
 from omnigraph_core.schema import PropertyType, Scalar, compile_schema
 from omnigraph_core.schema.arrow import arrow_type
+from omnigraph_core.values.scalars import single
 from tests.unit.query_sources import match, mutation
 
 NOW = datetime(2024, 5, 1, tzinfo=timezone.utc)

@@ -208,7 +208,7 @@ EXAMPLES = {
     ),
     "E69 aggregate beside a literal": (
         P + '} return { count($p) as n, «"x"» as y } }',
-        "T9: beside an aggregate only properties and variables can be returned",
+        "T9: beside an aggregate, only properties and variables can be returned",
     ),
     "E70 unbounded traversal": (
         P + "$p knows«{1,}» $f } return { $f.name } }",
@@ -429,7 +429,7 @@ READ_RULES = {
     ),
     "ordering groups by something else": (
         P + "} return { count($p) as n } order { «$p.age» } }",
-        "beside an aggregate only returned columns can be ordered by",
+        "beside an aggregate, only returned columns can be ordered by",
     ),
     "reserved parameter": (
         "query q(«$__nanograph_now»: DateTime) { match { $p: Person } return { $p } }",
@@ -531,7 +531,7 @@ SEARCH_RULES = {
     ),
     "worst first": (
         D + "order { bm25($d.title, $t) «asc» } }",
-        "a search puts the best first and cannot be ordered the other way",
+        "a search ranks the best first; asc does not apply",
     ),
     "aggregates by relevance": (
         "query q($t: String) { match { $d: Doc } return { count($d) as n } order { «bm25($d.title, $t)» } }",

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph_core.query.syntax import Operator
-from omnigraph_core.read.arrays import distinct, join_on, ranges
-from omnigraph_core.read.compare import compared
-from omnigraph_core.read.fuzzy import edit_distances
-from omnigraph_core.read.order import sort_keys, sorted_positions
+from omnigraph_core.read.columns.compare import compared
+from omnigraph_core.read.columns.order import sort_keys, sorted_positions
+from omnigraph_core.read.search.fuzzy import edit_distances
+from omnigraph_core.topology.arrays import distinct, join_on, ranges
 
 SIGNS = {
     Operator.EQ: operator.eq,

@@ -7,24 +7,24 @@ import pytest
 from omnigraph_core.errors import UsageError
 from omnigraph_core.history.log import CommitLog, GraphCommit
 from omnigraph_core.history.refs import CommitNotFound, parse_time_us, resolve
+from omnigraph_core.history.tags import TagNotFound
+from omnigraph_core.manifest.branch import MAIN
+from omnigraph_core.manifest.commit import Commit
 
 DAY_US = 86_400_000_000
 
 
 def commit(number: int, parent: int | None) -> GraphCommit:
-    return GraphCommit(
+    made = Commit(
         commit_id=commit_id(number),
-        branch="main",
-        manifest_version=number,
         parent_commit_id=None if parent is None else commit_id(parent),
         merged_parent_commit_id=None,
         actor_id="ann",
         created_at=number * DAY_US,
         operation="load",
-        message=None,
         schema_hash=None,
-        details=None,
     )
+    return GraphCommit(made, MAIN, number)
 
 
 def commit_id(number: int) -> str:
@@ -88,7 +88,7 @@ def test_what_a_ref_names(ref: str, number: int) -> None:
     ],
 )
 def test_refs_of_nothing(ref: str) -> None:
-    with pytest.raises(CommitNotFound):
+    with pytest.raises((CommitNotFound, TagNotFound)):
         resolve(LOG, ref)
 
 

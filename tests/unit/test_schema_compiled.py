@@ -391,6 +391,7 @@ def written(pieces: Pieces, separator: str) -> str:
     return "\n".join(f"{header} {{{separator}{separator.join(body)}{separator}}}" for header, body in pieces)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema_pieces(), st.randoms(use_true_random=False))
 def test_random_schemas_survive_the_round_trip(pieces: Pieces, order: random.Random) -> None:

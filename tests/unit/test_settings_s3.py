@@ -44,6 +44,7 @@ def test_everything_set() -> None:
         AWS_S3_FORCE_PATH_STYLE="true",
         AWS_ALLOW_HTTP="1",
         OMNIGRAPH_LEASE_TTL="2.5",
+        OMNIGRAPH_LEASE_DEAD_AFTER="40",
     )
     assert found == S3Settings(
         region="eu-central-1",
@@ -54,6 +55,7 @@ def test_everything_set() -> None:
         force_path_style=True,
         allow_http=True,
         lease_ttl_s=2.5,
+        lease_dead_after_s=40,
     )
 
 

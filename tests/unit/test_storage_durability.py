@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import require_program
+from tests.support.programs import require_program
+from tests.support.tracing import whole_calls
 
 PROLOGUE = """
 import json, sys
@@ -55,25 +56,10 @@ def run_traced(
     if inject:
         command += ["-e", f"inject={inject}"]
     command += [sys.executable, "-B", "-c", PROLOGUE % body, str(tmp_path / "graph"), fsync]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    calls = [call for call in map(parse_call, joined_lines(trace)) if call is not None]
+    calls = [call for call in map(parse_call, whole_calls(trace.read_text())) if call is not None]
     return [call for call in calls if str(tmp_path) in call.target], json.loads(done.stdout)
-
-
-def joined_lines(trace: Path) -> list[str]:
-    """The lines of a trace, with calls that strace split between threads put together again."""
-    started: dict[str, str] = {}
-    lines = []
-    for line in trace.read_text().splitlines():
-        pid = line.split(" ", 1)[0]
-        if line.endswith("<unfinished ...>"):
-            started[pid] = line.removesuffix("<unfinished ...>").rstrip()
-        elif " resumed>" in line and pid in started:
-            lines.append(started.pop(pid) + line.split(" resumed>", 1)[1])
-        else:
-            lines.append(line)
-    return lines
 
 
 def parse_call(line: str) -> Call | None:
@@ -230,6 +216,33 @@ def test_a_barrier_with_a_failed_sync_fails_without_syncing_the_folders(tmp_path
     assert answer["type"] == "SyncFailed"
     words = steps(calls, tmp_path)
     assert sorted(words) == sorted(f"fsync /graph/f{n}" for n in range(8))
+
+
+def test_what_is_written_anew_is_a_synced_copy_under_the_same_name(tmp_path: Path) -> None:
+    (tmp_path / "graph").mkdir()
+    old = tmp_path / "graph" / "a"
+    old.write_bytes(b"x" * 3_000_000)
+    old.chmod(0o640)
+    before = old.stat()
+    calls, _ = run_traced(tmp_path, 'syncer.write_anew([root / "a"])')
+    after = old.stat()
+    assert old.read_bytes() == b"x" * 3_000_000
+    assert (after.st_ino != before.st_ino, after.st_mode) == (True, before.st_mode)
+    synced = [call for call in steps(calls, tmp_path) if call.startswith("fsync")]
+    assert len(synced) == 2
+    assert "/graph/.og-tmp." in synced[0]
+    assert synced[1] == "fsync /graph"
+    assert [path.name for path in (tmp_path / "graph").iterdir()] == ["a"]
+
+
+def test_what_cannot_be_written_anew_stays_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "graph" / "a").write_bytes(b"x")
+    inode = (tmp_path / "graph" / "a").stat().st_ino
+    _, answer = run_traced(tmp_path, 'syncer.write_anew([root / "a"])', inject="fsync:error=EIO:when=1")
+    assert answer["type"] == "SyncFailed"
+    assert (tmp_path / "graph" / "a").stat().st_ino == inode
+    assert [path.name for path in (tmp_path / "graph").iterdir()] == ["a"]
 
 
 def test_syncing_something_that_is_gone_is_an_error(tmp_path: Path) -> None:

@@ -27,7 +27,15 @@ from omnigraph_core.query.syntax import (
     Update,
     Value,
 )
-from omnigraph_core.schema import EdgeType, EntityType, NodeType, Property, PropertyType, Scalar
+from omnigraph_core.schema import (
+    EdgeType,
+    EntityType,
+    NodeType,
+    Property,
+    PropertyType,
+    Scalar,
+    default_of,
+)
 from omnigraph_core.schema.lexer import Token
 from omnigraph_core.schema.model import DST_COLUMN, SRC_COLUMN
 from omnigraph_core.schema.source import SourceText
@@ -141,10 +149,10 @@ def _assignments(
 
 
 def _check_required(setting: Setting, entity: EntityType, statement: Insert) -> None:
-    """A vector computed from another property may be left out where that one is given."""
+    """A property with a default may be left out; a vector computed from another where that one is given."""
     given = {assignment.name.text for assignment in statement.assignments}
     for prop in entity.properties:
-        if prop.type.nullable or prop.name in given:
+        if prop.type.nullable or prop.name in given or default_of(prop) is not None:
             continue
         if prop.embed is not None and prop.embed.source in given:
             continue

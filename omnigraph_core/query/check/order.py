@@ -60,7 +60,7 @@ def _search(scope: Scope, ordering: Ordering) -> RankedSearch | None:
     elif isinstance(expression, TextCall) and expression.function is TextFunction.BM25:
         ranked = text_search(scope, expression)
     if ranked is not None and ordering.direction is not None and not ordering.descending:
-        reason = "a search puts the best first and cannot be ordered the other way"
+        reason = "a search ranks the best first; asc does not apply"
         raise scope.setting.error(ordering.direction.span, None, reason)
     return ranked
 
@@ -84,7 +84,7 @@ def _key(scope: Scope, ordering: Ordering, columns: tuple[Column, ...], grouped:
     for index, column in enumerate(columns):
         if column.value == used:
             return ColumnKey(index, ordering.descending)
-    reason = "beside an aggregate only returned columns can be ordered by"
+    reason = "beside an aggregate, only returned columns can be ordered by"
     raise scope.setting.error(expression.span, None, reason, hint="return it, or order by an alias")
 
 

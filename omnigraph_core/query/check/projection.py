@@ -43,7 +43,7 @@ def check_grouping(scope: Scope, projections: tuple[Projection, ...], columns: t
     """Beside an aggregate only what can be a grouping key."""
     for projection, column in zip(projections, columns, strict=True):
         if isinstance(column.value, Constant | CurrentTime | Score):
-            reason = "beside an aggregate only properties and variables can be returned"
+            reason = "beside an aggregate, only properties and variables can be returned"
             raise scope.setting.error(projection.expression.span, "T9", reason)
 
 

@@ -13,6 +13,19 @@ SCALARS = ["String", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "
 TYPES = [*SCALARS, *(f"[{name}]" for name in SCALARS if "enum" not in name), "Vector(2)", "Blob"]
 KEYABLE = SCALARS
 NAMES = ["a", "b", "type", "data", "from", "edge", "long_name", "_x"]
+DEFAULTS = {
+    "String": '"dflt"',
+    "Bool": "true",
+    "I32": "-7",
+    "I64": "7",
+    "U32": "7",
+    "U64": "18446744073709551615",
+    "F32": "0.1",
+    "F64": "-0.5",
+    "Date": '"2024-01-31"',
+    "DateTime": '"2024-01-31T08:00:00Z"',
+    "enum(a, b)": "b",
+}
 
 _NUMBER_TEXTS = """
 0 -0 -0.0 0.0 1 -1 30.0 1e2 1E2 1e-2 1e400 -1e400 1e-400 0e400 NaN Infinity -Infinity Inf
@@ -29,6 +42,7 @@ STRINGS = [
     r'""', r'"x"', r'"\u0000"', r'"\ud800"', r'"\udc00"', r'"\udc00\ud800"', r'"\ud83d\ude00"',
     r'"\ud800\u0041"', r'"\u0061"', r'"\n\t\\\"\/"', '"a\tb"', '"a\x01b"', '"\x7f"', '"é"', '"😀"',
     r'"\x"', r'"\u12"', '"open', '"null"', '"} null {"', r'"[\"a\",\"b\"]"', "'x'",
+    '"a"', '"long_name"', r'"\"a\": null"', r'"\"b"', r'"\\"', '"a:"', r'"\u0022a\u0022:"',
 ]  # fmt: skip
 
 _TIME_TEXTS = """
@@ -62,17 +76,26 @@ def schemas(draw: st.DrawFn) -> Schema:
         body = draw(_properties())
         keyable = [prop for prop, type_ in body if type_ in KEYABLE]
         key = draw(st.lists(st.sampled_from(keyable), max_size=3, unique=True)) if keyable else []
-        lines = [f"  {prop}: {type_}{'' if prop in key else _mark(draw)}" for prop, type_ in body]
+        lines = [
+            f"  {prop}: {type_}{'' if prop in key else _mark(draw)}{_default(draw, type_)}"
+            for prop, type_ in body
+        ]
         lines += [f"  @key({', '.join(key)})"] if key else []
         parts.append("node " + name + " {\n" + "\n".join(lines) + "\n}")
     for name in draw(st.lists(st.sampled_from(["E", "Knows"]), max_size=2, unique=True)):
-        lines = [f"  {prop}: {type_}{_mark(draw)}" for prop, type_ in draw(_properties())]
+        lines = [
+            f"  {prop}: {type_}{_mark(draw)}{_default(draw, type_)}" for prop, type_ in draw(_properties())
+        ]
         parts.append(f"edge {name}: {nodes[0]} -> {nodes[-1]} {{\n" + "\n".join(lines) + "\n}")
     return compile_schema("\n".join(parts) + "\n")
 
 
 def _mark(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["?", ""]))
+
+
+def _default(draw: st.DrawFn, type_: str) -> str:
+    return f" @default({DEFAULTS[type_]})" if type_ in DEFAULTS and draw(st.booleans()) else ""
 
 
 def _properties() -> st.SearchStrategy[list[tuple[str, str]]]:
@@ -171,9 +194,10 @@ def _data(draw: st.DrawFn, entity: EntityType) -> list[tuple[str, str]]:
         pairs.append(("id", draw(st.sampled_from(ids))))
     for prop in entity.properties:
         choice = draw(st.integers(0, 12))
-        if choice == 0:
+        if choice in (0, 3):
             continue
-        pairs.append((prop.name, draw(ANY_VALUE) if choice == 1 else draw(good_value(prop.type))))
+        value = {1: ANY_VALUE, 2: st.just("null")}.get(choice, good_value(prop.type))
+        pairs.append((prop.name, draw(value)))
     if draw(st.integers(0, 40)) == 0:
         name = draw(st.sampled_from(["zz", "src", "dst", "_rowid", "_tombstone", "A", *NAMES]))
         pairs.append((name, draw(ANY_VALUE)))

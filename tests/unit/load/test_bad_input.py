@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph_core.change.violations import InvalidRecords, Violations
 from omnigraph_core.errors import LimitError, UsageError
-from omnigraph_core.load.jsonl import read_jsonl
-from omnigraph_core.load.source import Source
+from omnigraph_core.load.formats.jsonl import read_jsonl
+from omnigraph_core.load.formats.source import Source
 from omnigraph_core.progress import ProgressEvent
+from omnigraph_core.rules.violations import InvalidRecords, Violations
 from omnigraph_core.schema import compile_schema
 
 SCHEMA = compile_schema("node T { n: I64?\n s: String? }\nedge E: T -> T")

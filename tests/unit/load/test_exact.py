@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph_core.change.violations import Violation
-from omnigraph_core.load.exact import ExactReader
-from omnigraph_core.load.records import TypedRows
+from omnigraph_core.load.formats.jsonl_exact import ExactReader
+from omnigraph_core.load.formats.typed_rows import TypedRows
+from omnigraph_core.rules.violations import Violation
 from omnigraph_core.schema import compile_schema
 
 SCHEMA = compile_schema("""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
 from unittest import mock
 
@@ -11,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from omnigraph_core.change.violations import Violation, Violations
-from omnigraph_core.load import jsonl, source
-from omnigraph_core.load.exact import ExactReader
-from omnigraph_core.load.jsonl import read_jsonl
-from omnigraph_core.load.records import TypedRows
-from omnigraph_core.load.source import Source
+from omnigraph_core.load.formats import jsonl, source
+from omnigraph_core.load.formats.jsonl import read_jsonl
+from omnigraph_core.load.formats.jsonl_exact import ExactReader
+from omnigraph_core.load.formats.source import Source
+from omnigraph_core.load.formats.typed_rows import TypedRows
+from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.arrow import table_schema
 from tests.unit.load import inputs
@@ -94,6 +95,7 @@ UNHURRIED = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact_lines", [1, 256])
 @settings(UNHURRIED, max_examples=120)
 @given(data=st.data())
@@ -224,6 +226,37 @@ def test_ordinary_records_never_need_the_exact_reader(tmp_path: Path) -> None:
     assert violations == []
     assert_same((rows, violations), by_exact_alone(path, schema))
     assert len(rows) == 10
+
+
+WITH_DEFAULTS = """
+{"type":"Person","data":{"name":"Ann"}}
+{"type":"Person","data":{"name":"mood","mood":null,"level":null}}
+{"type":"Person","data":{"name":"Zo\\u00eb \\"mood\\"","mood" : null}}
+{"type":"Person","data":{"name":"Cyd","level":3,"mood":"bad"}}
+{"edge":"Knows","from":"Ann","to":"Cyd"}
+{"edge":"Knows","from":"Ann","to":"Cyd","data":{}}
+{"edge":"Knows","from":"Ann","to":"Cyd","data":{"day":null}}
+"""
+
+
+def test_the_fast_reader_tells_a_null_from_a_value_that_is_missing(tmp_path: Path) -> None:
+    """Exports have all nulls in them, so that records with nulls must not be slow to load."""
+    path = tmp_path / "in.jsonl"
+    path.write_text(WITH_DEFAULTS)
+    schema = compile_schema(
+        "node Person { name: String @key\n level: I32? @default(-1)\n"
+        " mood: enum(good, bad)? @default(good) }\n"
+        'edge Knows: Person -> Person { day: Date? @default("2024-01-31") }'
+    )
+    with mock.patch.object(ExactReader, "read", return_value=([], [])):
+        found: dict[str, list[dict[str, object]]] = {}
+        for piece in read_jsonl([Source(str(path))], schema, Violations()):
+            found[piece.entity.name] = piece.rows.to_pylist()
+    moods = [(row["mood"], row["level"]) for row in found["Person"]]
+    assert moods == [("good", -1), (None, None), (None, -1), ("bad", 3)]
+    day = date(2024, 1, 31)
+    assert [row["day"] for row in found["Knows"]] == [day, day, None]
+    assert_same(by_both(path, schema), by_exact_alone(path, schema))
 
 
 def test_one_bad_line_among_many_costs_only_its_neighbours(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph_core.load.remote import place_of
-from omnigraph_core.load.source import LocalFile, Place, Source, SourcePart
+from omnigraph_core.load.formats.remote import place_of
+from omnigraph_core.load.formats.source import LocalFile, Place, Source, SourceSplit
 from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import open_storage, parse_location
-from tests.s3server import S3Server
+from tests.support.s3server import S3Server
 
 TEXT = "".join(
     f"{number} {'x' * (number % 7)}{chr(13) if number % 3 else ''}\n" for number in range(60)
@@ -31,7 +31,7 @@ def parts_of(place: Place, size: int, cuts: list[int]) -> list[tuple[int, bytes]
     found: list[tuple[int, bytes]] = []
     before = 0
     for start, end in pairwise([0, *sorted(cuts), size]):
-        part = SourcePart("in", place, start, end)
+        part = SourceSplit("in", place, start, end)
         found += [(before + number, line) for number, line in lines_of(part)]
         before += part.lines
     return found

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnigraph_core.change.violations import InvalidRecords
 from omnigraph_core.errors import LimitError, UsageError
-from omnigraph_core.load import source as source_module
-from omnigraph_core.load.source import Source
-from tests.conftest import REPOSITORY
+from omnigraph_core.load.formats import source as source_module
+from omnigraph_core.load.formats.source import Source
+from omnigraph_core.rules.violations import InvalidRecords
+from tests.support.processes import REPOSITORY
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -123,7 +123,7 @@ def test_a_file_that_is_no_utf8_text_gets_one_message(tmp_path: Path, content: b
 
 def test_standard_input() -> None:
     program = (
-        "from omnigraph_core.load.source import Source\n"
+        "from omnigraph_core.load.formats.source import Source\n"
         "s = Source('-')\n"
         "print([(b.first_line, b.text) for b in s.blocks()], s.name, s.size, s.bytes_read)\n"
     )

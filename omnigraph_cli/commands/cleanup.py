@@ -1,0 +1,127 @@
+"""`omnigraph cleanup`."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph_cli.consent import consents
+from omnigraph_cli.exits import ANSWER_IS_NO
+from omnigraph_cli.output import counted
+from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.run import Run, command
+from omnigraph_core import shapes
+from omnigraph_core.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from omnigraph_core.maintenance.cleanup import Cleaned
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def register(app: typer.Typer) -> None:
+    @command(
+        app,
+        "cleanup",
+        writes=True,
+        examples=[
+            "omnigraph cleanup --dry-run",
+            "omnigraph cleanup --keep 20",
+            "omnigraph cleanup --keep 10 --older-than 7d --grace 1h",
+        ],
+    )
+    def cleanup(
+        run: Run,
+        keep: Annotated[
+            int | None,
+            typer.Option(metavar="N", help="Keep the newest N commits of every branch; default 10."),
+        ] = None,
+        older_than: Annotated[
+            str | None,
+            typer.Option(
+                metavar="TIME", help="Remove only commits older than this, such as 7d, 12h, 30m or 0s."
+            ),
+        ] = None,
+        grace: Annotated[
+            str,
+            typer.Option(metavar="TIME", help="Spare what was superseded within this time."),
+        ] = "1h",
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+        ] = False,
+        force: Annotated[bool, typer.Option("--force", help="Keep fewer than 3 commits.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", "--confirm", help="Do not ask.")] = False,
+    ) -> None:
+        """Remove old commits' data, and what dead writers and deleted branches left.
+
+        Heads, the newest commits of every branch, whatever branches inherit, the bases of
+        merges and the files of writes in progress stay. The history stays listed. With --keep and
+        --older-than a commit goes only if it is beyond both.
+        """
+        if keep is not None and keep <= 0:
+            raise UsageError(f"--keep: {keep} is not a number of commits; at least 1")
+        older_than_s = None if older_than is None else _seconds("--older-than", older_than)
+        grace_s = _seconds("--grace", grace)
+        from omnigraph_core.graph import OpenMode
+        from omnigraph_core.maintenance.keep import checked_policy
+
+        policy = checked_policy(keep, older_than_s, grace_s, force=force)
+        if not (dry_run or yes):
+            _ask(has_policy=keep is not None or older_than is not None, keep=policy.keep)
+        graph = run.open(OpenMode.READ_ONLY if dry_run else OpenMode.READ_WRITE)
+        with progress_bar(wanted=run.shows_progress) as progress:
+            result = graph.cleanup(
+                keep=keep,
+                older_than_s=older_than_s,
+                grace_s=grace_s,
+                force=force,
+                dry_run=dry_run,
+                progress=progress,
+            )
+        _print(run, result, graph.location.uri, dry_run=dry_run)
+        if result.has_failed:
+            raise typer.Exit(ANSWER_IS_NO)
+
+
+def _print(run: Run, result: Cleaned, uri: str, *, dry_run: bool) -> None:
+    content = shapes.cleaned(result, uri, dry_run=dry_run)
+    freed = sum(table.bytes for table in result.tables)
+    verb = "would remove" if dry_run else "removed"
+    title = (
+        f"{verb} {counted(result.commits_removed, 'commit')}, {freed:,} bytes; "
+        f"{counted(result.commits_left, 'commit')} can be read"
+    )
+    if not result.tables:
+        run.output.result(content, f"nothing to remove; {counted(result.commits_left, 'commit')} can be read")
+        return
+    columns = ("table", "branch", "what", "versions", "left", "files", "bytes", "error")
+    rows = [
+        (t.table_key, t.branch, t.action, t.versions, t.versions_left, t.files, t.bytes, t.error)
+        for t in result.tables
+    ]
+    run.output.rows(content, title, columns, rows)
+
+
+def _ask(*, has_policy: bool, keep: int) -> None:
+    """On a terminal a person is asked; elsewhere a policy that was named is consent."""
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if not is_terminal and not has_policy:
+        raise RefusedError(
+            "cleanup removes data for good, and no policy was named",
+            hint="name one, such as --keep 10, or say --yes",
+        )
+    if is_terminal and not consents(f"remove what is older than the newest {keep} commits of each branch?"):
+        raise RefusedError("nothing was removed", hint="--yes skips the question")
+
+
+def _seconds(option: str, text: str) -> float:
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else math.inf
+    if not math.isfinite(seconds):
+        raise UsageError(f"{option}: '{text}' is not a time", hint="such as 7d, 12h, 30m or 0s")
+    return seconds

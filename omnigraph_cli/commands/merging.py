@@ -1,0 +1,255 @@
+"""`omnigraph branch merge`, `branch reset` and `revert`: what joins branches and takes commits back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph_cli.options import BranchOption, complete_branch
+from omnigraph_cli.output import counted
+from omnigraph_cli.run import Run, command, echo_target
+from omnigraph_cli.sources import read_source
+from omnigraph_core import shapes
+from omnigraph_core.errors import OmnigraphError, UsageError
+
+if TYPE_CHECKING:
+    from omnigraph_core.graph import Graph
+    from omnigraph_core.merge.conflicts import Conflict, Heads
+    from omnigraph_core.merge.resolve import Resolution
+    from omnigraph_core.merge.run import Merged
+
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would come of it, conflicts included; write nothing.")
+]
+StrategyOption = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        metavar="fail|ours|theirs",
+        help="Where both changed the same: fail, or take one side. Default fail.",
+    ),
+]
+ConflictsOption = Annotated[
+    str | None,
+    typer.Option("--conflicts", metavar="FILE", help="Write conflicts to this file, one JSON line each."),
+]
+
+
+ResolveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--resolve",
+        metavar="FILE",
+        help="Settle conflicts by the choices in this file: one that --conflicts wrote, with a choice on each"
+        " line.",
+    ),
+]
+
+_OUTCOMES = {"already_up_to_date": "already up to date", "fast_forward": "fast-forward"}
+
+
+def register_branch(group: typer.Typer) -> None:
+    """The commands below `branch`."""
+
+    @command(
+        group,
+        "merge",
+        takes_graph=False,
+        writes=True,
+        examples=[
+            "omnigraph branch merge review",
+            "omnigraph branch merge main --into review",
+            "omnigraph branch merge review --dry-run --conflicts conflicts.jsonl",
+        ],
+    )
+    def merge(
+        run: Run,
+        source: Annotated[
+            str,
+            typer.Argument(metavar="SOURCE", help="The branch to merge.", autocompletion=complete_branch),
+        ],
+        into: Annotated[
+            str | None,
+            typer.Option(
+                "--into",
+                metavar="B",
+                help="The branch that gets the changes; default main.",
+                autocompletion=complete_branch,
+            ),
+        ] = None,
+        dry_run: DryRunOption = False,
+        strategy: StrategyOption = "fail",
+        conflicts: ConflictsOption = None,
+        resolve: ResolveOption = None,
+        if_commit: Annotated[
+            str | None,
+            typer.Option(
+                "--if-commit", metavar="ID", help="Merge only if this commit is the head of the target."
+            ),
+        ] = None,
+        delete_branch: Annotated[
+            bool, typer.Option("--delete-branch", help="Delete the source after a successful merge.")
+        ] = False,
+    ) -> None:
+        """Merge a branch into another, property by property, as one commit with two parents.
+
+        Conflicts are listed all at once, and nothing changes.
+        """
+        _check_strategy(strategy)
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        target = run.branch(into)
+        echo_target(run, "branch merge", graph.location)
+        resolution = _resolution(resolve)
+        with _conflicts_to(conflicts):
+            result = graph.merge(
+                source,
+                target,
+                strategy=strategy,
+                actor=run.actor,
+                message=run.message,
+                if_commit=if_commit,
+                resolution=resolution,
+                dry_run=dry_run,
+            )
+        _write_conflicts(conflicts, result.conflicts, result.heads)
+        _show(run, graph, result, target, source=source, verb="merge", dry_run=dry_run)
+        if delete_branch and not dry_run:
+            _delete_merged(run, graph, source, result)
+
+    @command(
+        group,
+        "reset",
+        takes_graph=False,
+        writes=True,
+        examples=["omnigraph branch reset review main~3"],
+    )
+    def reset(
+        run: Run,
+        name: Annotated[
+            str, typer.Argument(metavar="NAME", help="The branch.", autocompletion=complete_branch)
+        ],
+        ref: Annotated[
+            str, typer.Argument(metavar="REF", help="The state it gets.", autocompletion=complete_branch)
+        ],
+        dry_run: DryRunOption = False,
+    ) -> None:
+        """Make a branch hold what REF holds, as a new commit. What it held stays in its history."""
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        head = graph.head(name)
+        result = graph.reset_branch(name, ref, actor=run.actor, message=run.message, dry_run=dry_run)
+        _show(run, graph, result, name, source=ref, verb="reset", dry_run=dry_run)
+        if head is not None:
+            run.output.remark(f"the head was {head.commit_id}")
+
+
+def register(app: typer.Typer) -> None:
+    @command(
+        app,
+        "revert",
+        takes_graph=False,
+        writes=True,
+        examples=["omnigraph revert 01JX…", "omnigraph revert main~2 --branch main --dry-run"],
+    )
+    def revert(
+        run: Run,
+        ref: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to take back.")],
+        branch: BranchOption = None,
+        dry_run: DryRunOption = False,
+        strategy: StrategyOption = "fail",
+        conflicts: ConflictsOption = None,
+        resolve: ResolveOption = None,
+    ) -> None:
+        """Take back what one commit did, whatever happened since, as a new commit."""
+        _check_strategy(strategy)
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        target = run.branch(branch)
+        resolution = _resolution(resolve)
+        with _conflicts_to(conflicts):
+            result = graph.revert(
+                ref,
+                target,
+                strategy=strategy,
+                actor=run.actor,
+                message=run.message,
+                resolution=resolution,
+                dry_run=dry_run,
+            )
+        _write_conflicts(conflicts, result.conflicts, result.heads)
+        _show(run, graph, result, target, source=ref, verb="revert", dry_run=dry_run)
+
+
+def _check_strategy(strategy: str) -> None:
+    if strategy not in ("fail", "ours", "theirs"):
+        raise UsageError(f"--strategy: '{strategy}' is not one of fail, ours, theirs")
+
+
+@contextmanager
+def _conflicts_to(file: str | None) -> Iterator[None]:
+    """Conflicts that end the command are written to the file as well."""
+    from omnigraph_core.merge.run import MergeConflicts
+
+    try:
+        yield
+    except MergeConflicts as error:
+        _write_conflicts(file, error.conflicts, error.heads)
+        raise
+
+
+def _write_conflicts(file: str | None, conflicts: Sequence[Conflict], heads: Heads) -> None:
+    if file is None:
+        return
+    from omnigraph_core.merge.conflicts import conflict_lines
+
+    try:
+        Path(file).write_text("".join(conflict_lines(conflicts, heads)), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--conflicts: {file}: {error.strerror}") from error
+
+
+def _resolution(file: str | None) -> Resolution | None:
+    if file is None:
+        return None
+    from omnigraph_core.merge.resolve import read_resolution
+
+    text, name = read_source(file)
+    return read_resolution(text.split("\n"), name)
+
+
+def _delete_merged(run: Run, graph: Graph, source: str, result: Merged) -> None:
+    """Delete the source, unless somebody has written to it since it was merged."""
+    try:
+        graph.delete_branch(source, actor=run.actor, only_at=result.source_commit_id)
+    except OmnigraphError as error:
+        error.hint = "the merge is done; only the branch was not deleted"
+        raise
+    run.output.remark(f"deleted branch {source}")
+
+
+def _show(
+    run: Run, graph: Graph, result: Merged, target: str, *, source: str, verb: str, dry_run: bool
+) -> None:
+    uri = graph.location.uri
+    content = shapes.merged(result, uri, target, run.actor, source=source, dry_run=dry_run)
+    counts = ", ".join(f"{each.table_key} {each.upserted}+/{each.removed}-" for each in result.counts)
+    said = {"merge": f"{source} into {target}", "reset": f"{target} to {source}"}.get(verb, source)
+    outcome = _OUTCOMES.get(result.outcome.value) if verb == "merge" else None
+    parts = (f"{'would ' if dry_run else ''}{verb} {said}", outcome, counts)
+    run.output.result(content, ": ".join(part for part in parts if part))
+    for warning in result.warnings:
+        run.output.remark(f"warning: {warning}")
+    for conflict in result.conflicts:
+        run.output.remark(f"conflict: {conflict.table_key}: {conflict.message}")
+    if result.conflicts:
+        run.output.remark(counted(len(result.conflicts), "conflict"))
+    if result.commit_id is not None:
+        run.output.remark(f"commit {result.commit_id}")

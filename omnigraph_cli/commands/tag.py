@@ -1,0 +1,87 @@
+"""`omnigraph tag …`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph_cli.options import complete_branch
+from omnigraph_cli.run import Run, command, command_group, echo_target
+from omnigraph_core import shapes
+
+
+def complete_tag(incomplete: str) -> list[str]:
+    """Tag names for the shell; gives up silently on any error."""
+    try:
+        from omnigraph_cli.addressing import find_graph
+        from omnigraph_core.history.tags import tag_names
+        from omnigraph_core.settings import load_settings
+        from omnigraph_core.storage import open_storage, parse_location
+
+        settings = load_settings()
+        place = parse_location(find_graph(None, settings).place, settings.working_directory)
+        names = tag_names(open_storage(place, settings).control)
+    except Exception:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def register(app: typer.Typer) -> None:
+    group = command_group(app, "tag", help="Name commits; what has a name is kept.")
+
+    @command(
+        group,
+        "create",
+        takes_graph=False,
+        writes=True,
+        examples=[
+            "omnigraph tag create v1",
+            "omnigraph tag create before-import main~2 --message shipped",
+        ],
+    )
+    def create(
+        run: Run,
+        name: Annotated[str, typer.Argument(metavar="NAME", help="The new tag.")],
+        ref: Annotated[
+            str | None,
+            typer.Argument(
+                metavar="REF",
+                help="The commit it names; default the head of the branch.",
+                autocompletion=complete_branch,
+            ),
+        ] = None,
+    ) -> None:
+        """Give a commit a name: tag:NAME is a REF. Cleanup keeps what a tag names."""
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        echo_target(run, "tag create", graph.location)
+        tag = graph.create_tag(name, ref or run.branch(None), actor=run.actor, message=run.message)
+        content = shapes.tag_created(tag, graph.location.uri)
+        run.output.result(content, f"tagged {tag.commit_id} as {tag.name}")
+
+    @command(group, "list", examples=["omnigraph tag list", "omnigraph tag list --json"])
+    def list_(run: Run) -> None:
+        """List the tags."""
+        from omnigraph_core.graph import OpenMode
+
+        tags = run.open(OpenMode.READ_ONLY).tags()
+        columns = ["tag", "commit", "branch", "actor", "message"]
+        rows = [(each.name, each.commit_id, each.branch, each.actor_id, each.message) for each in tags]
+        run.output.rows(shapes.tag_list(tags), f"{len(tags)} tags", columns, rows)
+
+    @command(group, "delete", takes_graph=False, writes=True, examples=["omnigraph tag delete v1"])
+    def delete(
+        run: Run,
+        name: Annotated[str, typer.Argument(metavar="NAME", help="The tag.", autocompletion=complete_tag)],
+    ) -> None:
+        """Delete a tag. The commit stays; cleanup keeps it no longer than others."""
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        echo_target(run, "tag delete", graph.location)
+        tag = graph.delete_tag(name)
+        named = "" if tag is None else f", which named {tag.commit_id}"
+        content = shapes.tag_deleted(name.strip(), tag, graph.location.uri, run.actor)
+        run.output.result(content, f"deleted tag {name.strip()}{named}")

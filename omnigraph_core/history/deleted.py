@@ -1,0 +1,155 @@
+"""Deleted branches: the ref of each, put aside under its identity until it is purged.
+
+The ref file of `__manifest` is what makes a branch exist. Deleting a branch moves it here;
+the twin, the forks and all files stay, so the same bytes back at their place are the same branch
+again: same identity, head and history. The record comes before the ref goes, and goes after
+the ref is back. So a record whose branch is there says nothing, and is passed over.
+
+Cleanup keeps what these branches need, or purges them: their forks keep their refs, but nothing
+in `__manifest` protects the version they were forked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph_core import layout
+from omnigraph_core.errors import StorageError
+from omnigraph_core.jsontext import parse_json
+from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.records import dataclass
+from omnigraph_core.storage import ControlStore
+from omnigraph_core.tables.fork_refs import Fork, decode_ref, ref_path
+
+_VERSION = 1
+_SUFFIX = ".json"
+
+
+class DeletedDamaged(StorageError):
+    """A record of a deleted branch that cannot be read: nobody knows what has to be kept for it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be read as a deleted branch: {reason}",
+            hint="restore the file from a backup, or remove it to give the deleted branch up",
+        )
+        self.path = path
+
+    def details(self) -> Mapping[str, object]:
+        return {"path": self.path}
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedBranch:
+    """A branch that was deleted, and everything that is needed to have it back."""
+
+    fork: Fork
+    """Its name, identity and descent, as the ref says."""
+    ref: bytes
+    """The ref file of `__manifest`, to the byte."""
+    twin: str | None
+    """Identity of its twin on the commit table: what is in its directories is its own while it has it."""
+    head: str | None
+    """The commit it was at."""
+    manifest_version: int
+    """The HEAD of its manifest."""
+    actor_id: str
+    deleted_at: int
+    """Microseconds since the epoch."""
+    revision: str
+    """Another one each time: an e-tag may be a hash of the bytes."""
+
+    @property
+    def name(self) -> str:
+        return self.fork.name
+
+    @property
+    def on(self) -> Branch:
+        return Branch(self.fork.name, self.fork.identity)
+
+    @property
+    def path(self) -> str:
+        return layout.deleted_branch(self.fork.identity)
+
+    def encode(self) -> bytes:
+        content = {
+            "schema_version": _VERSION,
+            "branch": self.name,
+            "branch_identity": self.fork.identity,
+            "ref": self.ref.decode(),
+            "twin": self.twin,
+            "head": self.head,
+            "manifest_version": self.manifest_version,
+            "actor_id": self.actor_id,
+            "deleted_at": self.deleted_at,
+            "revision": self.revision,
+        }
+        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def read_deleted(control: ControlStore) -> list[DeletedBranch]:
+    """All deleted branches that are not purged, the one deleted first comes first."""
+    names = [file for file in control.list(layout.DELETED_DIR) if file.endswith(_SUFFIX)]
+    found = (read_record(control, file.removesuffix(_SUFFIX)) for file in names)
+    gone = [each for each in found if each is not None and not _is_live(control, each)]
+    return sorted(gone, key=lambda each: (each.deleted_at, each.fork.identity))
+
+
+def read_record(control: ControlStore, identity: str) -> DeletedBranch | None:
+    """The record of this identity, whether its branch is back or not."""
+    path = layout.deleted_branch(identity)
+    found = control.get(path)
+    if found is None:
+        return None
+    try:
+        return _from_json(identity, parse_json(found.data))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DeletedDamaged(path, str(error) or repr(error)) from error
+
+
+def _is_live(control: ControlStore, record: DeletedBranch) -> bool:
+    found = control.get(ref_path(manifest_ref(layout.MAIN_BRANCH), record.name))
+    fork = None if found is None else decode_ref(record.name, found.data)
+    return fork is not None and fork.identity == record.fork.identity
+
+
+def _from_json(identity: str, content: Any) -> DeletedBranch:
+    if not isinstance(content, dict):
+        raise ValueError("it is not an object")
+    if content["schema_version"] != _VERSION:
+        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
+    ref = _text(content, "ref").encode()
+    fork = decode_ref(_text(content, "branch"), ref)
+    if fork is None or fork.identity != identity or content["branch_identity"] != identity:
+        raise ValueError("its ref is not that of the branch it is named after")
+    return DeletedBranch(
+        fork=fork,
+        ref=ref,
+        twin=_optional_text(content, "twin"),
+        head=_optional_text(content, "head"),
+        manifest_version=_whole(content, "manifest_version"),
+        actor_id=_text(content, "actor_id"),
+        deleted_at=_whole(content, "deleted_at"),
+        revision=_text(content, "revision"),
+    )
+
+
+def _text(content: Mapping[str, Any], key: str) -> str:
+    value = content[key]
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key} is not a text: {value!r}")
+    return value
+
+
+def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
+    return None if content[key] is None else _text(content, key)
+
+
+def _whole(content: Mapping[str, Any], key: str) -> int:
+    value = content[key]
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{key} is not a number: {value!r}")
+    return value

@@ -1,0 +1,124 @@
+"""The part of the facade that keeps a graph fast, small and sound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph_core import arguments, layout
+from omnigraph_core.merging import GraphMerges
+from omnigraph_core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from omnigraph_core.history.removed import Removals
+    from omnigraph_core.maintenance.cleanup import Cleaned
+    from omnigraph_core.maintenance.doctor import Finding
+    from omnigraph_core.maintenance.optimize import Optimized
+    from omnigraph_core.maintenance.repair import Repaired
+    from omnigraph_core.write.actors import Signature
+
+
+class GraphMaintenance(GraphMerges):
+    """An open graph that can be looked after."""
+
+    def optimize(
+        self,
+        branch: str = layout.MAIN_BRANCH,
+        *,
+        types: Sequence[str] = (),
+        actor: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> Optimized:
+        """Join small fragments, drop deleted rows, bring indexes up to date; answers stay the same."""
+        arguments.texts(branch=branch)
+        arguments.optional_texts(actor=actor, message=message)
+        arguments.flags(dry_run=dry_run)
+        arguments.called("progress", progress)
+        from omnigraph_core.export.jsonl import chosen_types
+        from omnigraph_core.maintenance.optimize import Optimizer
+
+        arguments.text_lists(types=types)
+        chosen_types(list(self._schema_of(self.snapshot(branch)).types()), types)
+        optimizer = Optimizer(
+            self.door,
+            branch,
+            self._maintaining(actor, message),
+            memory_bytes=self.settings.memory_limit_bytes,
+            tables_at_once=self.settings.maintenance_concurrency,
+            progress=progress,
+        )
+        return optimizer.preview(types) if dry_run else optimizer.run(types)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than_s: float | None = None,
+        grace_s: float | None = None,
+        force: bool = False,
+        actor: str | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> Cleaned:
+        """Remove commits beyond the policy, and whatever else nothing can reach any more.
+
+        Without a policy the newest ten commits of every branch stay. The history stays listed.
+        """
+        arguments.optional_texts(actor=actor)
+        arguments.count("keep", keep)
+        arguments.seconds("older_than_s", older_than_s)
+        arguments.seconds("grace_s", grace_s)
+        arguments.flags(force=force, dry_run=dry_run)
+        arguments.called("progress", progress)
+        from omnigraph_core.maintenance.cleanup import Cleanup
+        from omnigraph_core.maintenance.keep import checked_policy
+        from omnigraph_core.write.actors import MAINTENANCE_ACTOR
+
+        policy = checked_policy(keep, older_than_s, grace_s, force=force)
+        signed = self._maintaining(actor, None).actor or MAINTENANCE_ACTOR
+        return Cleanup(self.door, policy, signed, dry_run=dry_run, progress=progress).run()
+
+    def doctor(self) -> list[Finding]:
+        """Look for whatever is not as it must be; writes nothing."""
+        from omnigraph_core.maintenance.doctor import Doctor
+
+        return Doctor(self.door, self.catalog).run()
+
+    def removals(self) -> Removals:
+        """Which commits are listed, and cannot be read any more because cleanup has removed them."""
+        from omnigraph_core.history.removed import read_removals
+
+        return read_removals(self._storage.control)
+
+    def repair(
+        self,
+        branch: str = layout.MAIN_BRANCH,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        message: str | None = None,
+    ) -> Repaired:
+        """Look for versions that another program made, and with `confirm` adopt them."""
+        arguments.texts(branch=branch)
+        arguments.optional_texts(message=message)
+        arguments.flags(confirm=confirm, force=force)
+        from omnigraph_core.maintenance.repair import repair
+
+        return repair(self.door, branch, confirm=confirm, force=force, message=message)
+
+    def _maintaining(self, actor: str | None, message: str | None) -> Signature:
+        """Maintenance that nobody signs is signed by OmniGraph itself."""
+        from omnigraph_core.write.actors import MAINTENANCE_ACTOR, Signature
+
+        named = actor or self.settings.named_actor
+        if named is None:
+            return Signature(MAINTENANCE_ACTOR, message, is_own=True)
+        return Signature(self._signed(named), message)
+
+    def relocate(self) -> int:
+        """Make a moved or copied graph refer to this place; returns how many files changed."""
+        from omnigraph_core.maintenance.relocate import relocate
+
+        return relocate(self._manifest)

@@ -1,0 +1,33 @@
+"""Limits of maintenance, each with its unit and its reason; docs/limits.md lists them."""
+
+from __future__ import annotations
+
+# Reading this many rows beside an index costs less than another segment does at every look-up;
+# a smaller table's index is stale when one row in so many is outside it.
+STALE_ROWS_MAX = 10_000
+STALE_SHARE = 10
+
+# Below, comparing a vector with all others is exact and takes milliseconds.
+VECTOR_INDEX_ROWS_MIN = 10_000
+
+# Up to so many rows a table is compacted whole, with its indexes. Above, what is indexed is left
+# alone until so many of its fragments would gain from it: building indexes anew takes minutes.
+WHOLE_ROWS_MAX = 1_000_000
+INDEXED_FRAGMENTS_MAX = 16
+
+# How often tables that another writer came first to are planned again.
+OPTIMIZE_ROUNDS_MAX = 3
+
+# Up to so many heads the bases of every two are looked for; above, every commit that has two
+# children is kept for one.
+PAIRED_BRANCHES_MAX = 64
+
+# What a rollback needs, and a reader that is a little late; fewer takes force.
+KEPT_COMMITS_MIN = 3
+KEPT_COMMITS_DEFAULT = 10
+
+# The longest query, load or pause that cleanup waits for.
+CLEANUP_GRACE_DEFAULT_S = 3600.0
+
+# How often a cleanup decides anew because another one was first.
+CLEANUP_ATTEMPTS_MAX = 5

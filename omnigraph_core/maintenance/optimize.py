@@ -1,0 +1,386 @@
+"""`optimize`: fewer, larger fragments, no deleted rows to skip, and indexes over everything.
+
+It changes no answer, only what answers cost. All the work is done before the branch is
+locked, against one snapshot. A writer that comes first wins: its table is planned again and
+the others are not.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from enum import StrEnum
+from itertools import chain
+
+from omnigraph_core import faults
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.ids import new_ulid
+from omnigraph_core.indexes.ensure import outstanding
+from omnigraph_core.maintenance.drift import find_drift
+from omnigraph_core.maintenance.limits import (
+    INDEXED_FRAGMENTS_MAX,
+    OPTIMIZE_ROUNDS_MAX,
+    STALE_ROWS_MAX,
+    STALE_SHARE,
+    VECTOR_INDEX_ROWS_MIN,
+    WHOLE_ROWS_MAX,
+)
+from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
+from omnigraph_core.progress import Progress, ProgressEvent, silent
+from omnigraph_core.records import dataclass
+from omnigraph_core.schema import EntityType
+from omnigraph_core.tables.compaction import (
+    Compactable,
+    IndexWork,
+    compactable,
+    covered_fragments,
+    stage_compaction,
+)
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
+from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, discard_files
+from omnigraph_core.write.actors import Signature
+from omnigraph_core.write.attempt import Attempt
+from omnigraph_core.write.door import Door, Published
+from omnigraph_core.write.forks import needs_fork
+from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+from omnigraph_core.write.staging import KeptRecord, staging
+from omnigraph_core.write.staging_record import OPTIMIZE_KIND, StagingRecord
+
+
+class Skipped(StrEnum):
+    """Why a table was left as it is; the text is part of the JSON answer."""
+
+    DRIFT = "drift_needs_repair"
+    INHERITED = "inherited"
+    """The branch has not written to it; it is its parent's."""
+    BUSY = "written_meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizedTable:
+    """What was done to one table, or would be."""
+
+    table_key: str
+    fragments: int = 0
+    fragments_after: int = 0
+    indexes: tuple[str, ...] = ()
+    """Built or extended."""
+    bytes_written: int = 0
+    committed: bool = False
+    skipped: Skipped | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """One run over one branch; no commit when there was nothing to do."""
+
+    branch: str
+    tables: tuple[OptimizedTable, ...]
+    commit_ids: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one version of one table needs."""
+
+    entity: EntityType
+    entry: SubTableEntry
+    table: Table
+    found: Compactable
+    indexes: IndexWork
+    drops_indexes: bool
+
+    @property
+    def key(self) -> str:
+        return self.entry.table_key
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.found.rewritten or self.indexes.names)
+
+
+class Optimizer:
+    """Optimizes one branch."""
+
+    def __init__(
+        self,
+        door: Door,
+        branch: str,
+        signature: Signature,
+        *,
+        memory_bytes: int,
+        tables_at_once: int = 1,
+        progress: Progress = silent,
+    ) -> None:
+        self._door = door
+        self._branch = branch
+        self._signature = signature
+        self._memory_bytes = memory_bytes // tables_at_once
+        self._tables_at_once = tables_at_once
+        self._progress = progress
+
+    def preview(self, types: Collection[str] = ()) -> Optimized:
+        """What a run would do; nothing is written."""
+        attempt = Attempt(self._door.manifest.snapshot(self._branch), self._door.schemas)
+        works = self._works(attempt, types)
+        return Optimized(self._branch, _ordered(_inherited(attempt, types), map(_expected, works)))
+
+    def run(self, types: Collection[str] = ()) -> Optimized:
+        """Optimize the tables of these types, or all of them."""
+        attempt = self._door.attempt(self._branch)
+        done = {each.table_key: each for each in _inherited(attempt, types)}
+        commits: list[str] = []
+        warnings: list[str] = []
+        for number in range(1, 1 + OPTIMIZE_ROUNDS_MAX):
+            round_ = _Round(self, types, frozenset(done))
+            published = round_.publish(attempt)
+            commits += [published.commit_id] if published.commit_id and round_.makes_commit else []
+            warnings += published.warnings
+            done |= round_.done
+            if not round_.moved:
+                break
+            attempt = self._door.attempt(self._branch)
+            if number == OPTIMIZE_ROUNDS_MAX:
+                works = self._works(attempt, types, done)
+                done |= {w.key: replace(_expected(w), skipped=Skipped.BUSY) for w in works}
+        return Optimized(self._branch, _ordered(done.values()), tuple(commits), tuple(warnings))
+
+    def _works(self, attempt: Attempt, types: Collection[str], besides: Collection[str] = ()) -> list[_Work]:
+        """One for every table that is this branch's own."""
+        return [
+            self._work(entity, entry)
+            for entity, entry in _entries(attempt, types)
+            if entry.table_key not in besides and not needs_fork(entry, self._branch)
+        ]
+
+    def _work(self, entity: EntityType, entry: SubTableEntry) -> _Work:
+        table = self._door.tables.open(entry.ref, entry.table_version)
+        found, tail = compactable(table), compactable(table, covered_fragments(table))
+        bulk = found.rewritten - tail.rewritten
+        drops = bulk > 0 and (entry.row_count <= WHOLE_ROWS_MAX or bulk >= INDEXED_FRAGMENTS_MAX)
+        return _Work(entity, entry, table, found if drops else tail, self._indexes(entity, table), drops)
+
+    def _indexes(self, entity: EntityType, table: Table) -> IndexWork:
+        """What the indexes need; an index that misses little is as good as whole."""
+        rows = table.count_rows()
+        if not rows:
+            return IndexWork()
+        return outstanding(
+            table,
+            entity,
+            unindexed_max=min(STALE_ROWS_MAX, rows // STALE_SHARE),
+            memory_bytes=self._memory_bytes,
+            vectors_min=VECTOR_INDEX_ROWS_MIN,
+        )
+
+    def _stage(self, work: _Work, operation_id: str) -> tuple[StagedWrite, ...]:
+        self._progress(ProgressEvent(f"optimize {work.key}", 0))
+        return tuple(
+            stage_compaction(
+                self._door.storage,
+                work.table,
+                lambda table: self._indexes(work.entity, table),
+                operation_id,
+                drops_indexes=work.drops_indexes,
+                memory_bytes=self._memory_bytes,
+            )
+        )
+
+
+class _Round:
+    """One plan: staged once, and published with every table that has not moved since."""
+
+    def __init__(self, optimizer: Optimizer, types: Collection[str], besides: frozenset[str]) -> None:
+        self._optimizer = optimizer
+        self._door = optimizer._door
+        self._types, self._besides = types, besides
+        self._operation_id = new_ulid()
+        self._kept: KeptRecord | None = None
+        self._recording = threading.Lock()
+        self._staged: dict[str, tuple[_Work, tuple[StagedWrite, ...]]] = {}
+        self.done: dict[str, OptimizedTable] = {}
+        self.moved: set[str] = set()
+        """Tables that another writer came first to."""
+        self.makes_commit = False
+        """Was a table rewritten? Indexes alone are no commit: the head stays."""
+
+    def publish(self, attempt: Attempt) -> Published:
+        """Do what there is to do as of `attempt`; tables that move meanwhile are left to another round."""
+        works = self._wanted(attempt)
+        if not works:
+            return Published(None, attempt.snapshot)
+        record = StagingRecord(
+            self._operation_id,
+            OPTIMIZE_KIND,
+            attempt.branch,
+            self._optimizer._signature.actor,
+            pinned=tuple((work.key, work.entry.table_version) for work in works),
+        )
+        with staging(self._door.storage, record) as self._kept:
+            try:
+                return self._door.write(attempt.branch, self._plan, plans_long=True)
+            finally:
+                with suppress(OmnigraphError):
+                    self._discard()
+
+    def _wanted(self, attempt: Attempt) -> list[_Work]:
+        """The tables with something to do. Those without are done, and so are those with drift."""
+        works = self._optimizer._works(attempt, self._types, self._besides)
+        suspects = {work.key for work in works if work.table.latest_version() != work.entry.table_version}
+        drifted = find_drift(self._door, attempt.branch, suspects) if suspects else {}
+        for work in works:
+            if work.key in drifted:
+                self.done[work.key] = replace(_expected(work), skipped=Skipped.DRIFT)
+            elif not work.is_needed:
+                self.done[work.key] = _expected(work)
+        self.moved = suspects - set(drifted)
+        return [work for work in works if work.key not in self.done and work.key not in self.moved]
+
+    def _plan(self, attempt: Attempt) -> WritePlan | None:
+        works = [work for work in self._wanted(attempt) if self._is_new(work)]
+        with ThreadPoolExecutor(self._optimizer._tables_at_once, thread_name_prefix="optimize") as pool:
+            list(pool.map(self._stage, works))
+        writes = [_table_write(work, writes) for work, writes in self._staged.values() if writes]
+        faults.hit("optimize.staged")
+        if not writes:
+            return None
+        signature = self._optimizer._signature
+        self.makes_commit = any(map(_is_rewritten, writes))
+        return WritePlan(
+            operation_id=self._operation_id,
+            kind=WriterKind.OPTIMIZE,
+            attempt=attempt,
+            actor=signature.actor,
+            is_own_actor=signature.is_own,
+            message=signature.message,
+            tables=sorted(writes, key=lambda write: write.ref.key),
+            details=self._details(),
+            spared=frozenset(file.path for file in self._files()),
+            makes_commit=self.makes_commit,
+            rebase=self._without_moved,
+            guard=self._guard,
+            on_recorded=self._hand_over,
+        )
+
+    def _is_new(self, work: _Work) -> bool:
+        """Was this version of the table not staged yet? What was staged on another goes."""
+        known = self._staged.get(work.key)
+        if known is None:
+            return True
+        if known[0].entry.table_version == work.entry.table_version:
+            return False
+        discard_files(self._door.storage, self._staged.pop(work.key)[1])
+        return True
+
+    def _stage(self, work: _Work) -> None:
+        writes = self._optimizer._stage(work, self._operation_id)
+        with self._recording:
+            self._staged[work.key] = (work, writes)
+            self.done[work.key] = _outcome(work, writes)
+            assert self._kept is not None
+            self._kept.amend(paths=tuple(file.path for file in self._files()))
+
+    def _without_moved(self, plan: WritePlan, current: Snapshot) -> WritePlan | None:
+        """The plan for the tables that are still where they were; the others win."""
+        moved = {
+            write.ref.key
+            for write in plan.tables
+            if (entry := current.tables.get(write.ref.key)) is None
+            or entry.table_version != write.published_version
+        }
+        self.moved |= moved
+        for key in moved:
+            self.done.pop(key, None)
+        left = [write for write in plan.tables if write.ref.key not in moved]
+        if not left:
+            return None
+        self.makes_commit = any(map(_is_rewritten, left))
+        return replace(
+            plan,
+            attempt=plan.attempt.at(current),
+            tables=left,
+            details=self._details(),
+            makes_commit=self.makes_commit,
+        )
+
+    def _details(self) -> str:
+        """What the commit did, table by table."""
+        tables = {
+            key: {"fragments": [each.fragments, each.fragments_after], "indexes": list(each.indexes)}
+            for key, each in sorted(self.done.items())
+            if each.committed
+        }
+        return json.dumps({"optimized": tables}, ensure_ascii=False, separators=(",", ":"))
+
+    def _files(self) -> list[StagedFile]:
+        return [file for _, writes in self._staged.values() for write in writes for file in write.files]
+
+    def _guard(self) -> None:
+        assert self._kept is not None
+        self._kept.check()
+
+    def _hand_over(self) -> None:
+        """From here on the sidecar names what is published; the rest is still ours."""
+        assert self._kept is not None
+        self._staged = {key: each for key, each in self._staged.items() if key in self.moved}
+        self._kept.amend(paths=tuple(file.path for file in self._files()))
+
+    def _discard(self) -> None:
+        discard_files(self._door.storage, [write for _, writes in self._staged.values() for write in writes])
+        self._staged = {}
+
+
+def _entries(attempt: Attempt, types: Collection[str]) -> Iterator[tuple[EntityType, SubTableEntry]]:
+    for entity in attempt.schema.types():
+        entry = attempt.snapshot.tables.get(entity.table_key)
+        if entry is not None and (not types or entity.name in types):
+            yield entity, entry
+
+
+def _inherited(attempt: Attempt, types: Collection[str]) -> list[OptimizedTable]:
+    """The tables of a branch that are still its parent's business."""
+    return [
+        OptimizedTable(entry.table_key, skipped=Skipped.INHERITED)
+        for _, entry in _entries(attempt, types)
+        if needs_fork(entry, attempt.branch)
+    ]
+
+
+def _expected(work: _Work) -> OptimizedTable:
+    """What a table needs; a rewrite costs at most what its data files hold now."""
+    found = work.found
+    joined = -(-found.rows // ROWS_PER_FRAGMENT)
+    after = found.fragments - found.rewritten + joined if found.rewritten else found.fragments
+    return OptimizedTable(work.key, found.fragments, after, work.indexes.names, found.bytes)
+
+
+def _outcome(work: _Work, writes: Sequence[StagedWrite]) -> OptimizedTable:
+    expected = _expected(work)
+    if not writes:
+        return replace(expected, fragments_after=expected.fragments, indexes=(), bytes_written=0)
+    is_compacted = _is_rewritten(_table_write(work, tuple(writes)))
+    return replace(
+        expected,
+        fragments_after=expected.fragments_after if is_compacted else expected.fragments,
+        bytes_written=sum(file.size for write in writes for file in write.files),
+        committed=True,
+    )
+
+
+def _is_rewritten(write: TableWrite) -> bool:
+    return any(staged.kind is StageKind.COMPACTION for staged in write.staged)
+
+
+def _table_write(work: _Work, writes: tuple[StagedWrite, ...]) -> TableWrite:
+    entry = work.entry
+    return TableWrite(entry.ref, entry.table_version, entry.table_version, entry.row_count, writes)
+
+
+def _ordered(*tables: Iterable[OptimizedTable]) -> tuple[OptimizedTable, ...]:
+    return tuple(sorted(chain(*tables), key=lambda each: each.table_key))

@@ -1,0 +1,123 @@
+"""The rules of every write, asked of a merge: what neither side broke alone is a conflict of both.
+
+A row that clashes is not judged: it has its conflict already. It still is there, so an edge to it
+is no orphan.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph_core.layout import split_table_key
+from omnigraph_core.merge.conflicts import Conflict, ConflictKind
+from omnigraph_core.merge.engine import MergedTable
+from omnigraph_core.rules.cardinality import check_cardinality
+from omnigraph_core.rules.changeset import ChangeSet, TableChange
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.parts import WHOLE
+from omnigraph_core.rules.references import check_references
+from omnigraph_core.rules.uniqueness import check_unique_committed, check_unique_inside
+from omnigraph_core.rules.values import check_values
+from omnigraph_core.rules.violations import Violation, Violations
+from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.values.columns import storable
+
+
+def change_set(schema: Schema, tables: Sequence[MergedTable]) -> ChangeSet:
+    """What the merge does to ours, clashing rows left out."""
+    changes = {each.entity.table_key: each.change for each in tables}
+    return ChangeSet(schema, {key: change for key, change in changes.items() if not change.is_empty})
+
+
+def broken_rules(schema: Schema, tables: Sequence[MergedTable], committed: Committed) -> list[Conflict]:
+    """Everything that the merge would break."""
+    changes = change_set(schema, tables)
+    clashing = {each.entity.table_key: each.clashing_ids for each in tables}
+    found: list[Conflict] = []
+    for change in changes:
+        part = change.part((), WHOLE)
+        found += _values(part)
+        found += _uniqueness(_without_clashing(part, clashing[change.key]), committed)
+    found += _references(_with_clashing(changes, tables), committed, clashing)
+    found += _cardinality(changes, committed)
+    return found
+
+
+def _collector() -> Violations:
+    """Keeps all, and takes one violation for each source where one for each edge is offered."""
+    return Violations(keep=sys.maxsize)
+
+
+def _values(change: TableChange) -> Iterator[Conflict]:
+    violations = _collector()
+    check_values(change, violations)
+    return _conflicts(ConflictKind.VALUE_CONSTRAINT_VIOLATION, change.entity, violations.first)
+
+
+def _uniqueness(change: TableChange, committed: Committed) -> Iterator[Conflict]:
+    """About several entities each: the message names the holders."""
+    violations = _collector()
+    check_unique_inside(change, (WHOLE,), violations)
+    check_unique_committed(change, (WHOLE,), committed, violations)
+    anonymous = (replace(each, entity_id=None) for each in violations.first)
+    return _conflicts(ConflictKind.UNIQUE_VIOLATION, change.entity, anonymous)
+
+
+def _references(
+    changes: ChangeSet, committed: Committed, clashing: dict[str, pa.Array]
+) -> Iterator[Conflict]:
+    violations = _collector()
+    check_references(changes, committed, violations)
+    entities = {entity.name: entity for entity in changes.schema.edges}
+    for each in violations.first:
+        entity = entities[each.type_name or ""]
+        ids = clashing.get(entity.table_key)
+        if ids is None or pc.index(ids, each.entity_id).as_py() < 0:
+            yield from _conflicts(ConflictKind.ORPHAN_EDGE, entity, [each])
+
+
+def _cardinality(changes: ChangeSet, committed: Committed) -> Iterator[Conflict]:
+    violations = _collector()
+    check_cardinality(changes, committed, violations)
+    entities = {entity.name: entity for entity in changes.schema.edges}
+    for each in violations.first:
+        entity = entities[each.type_name or ""]
+        yield from _conflicts(ConflictKind.CARDINALITY_VIOLATION, entity, [replace(each, entity_id=None)])
+
+
+def _without_clashing(change: TableChange, ids: pa.Array) -> TableChange:
+    """A committed row that clashes holds no tuple against the others."""
+    return replace(change, removed=pa.concat_arrays([change.removed, ids])) if len(ids) else change
+
+
+def _with_clashing(changes: ChangeSet, tables: Sequence[MergedTable]) -> ChangeSet:
+    """Nodes that clash are there, on whichever side they are."""
+    with_them = dict(changes.tables)
+    for each in tables:
+        if each.entity.kind != "node" or not each.rows.clashing.num_rows:
+            continue
+        change = each.change
+        present = storable(each.rows.clashing, each.entity)
+        with_them[each.entity.table_key] = replace(change, rows=pa.concat_tables([change.rows, present]))
+    return ChangeSet(changes.schema, with_them, changes.parts)
+
+
+def _conflicts(kind: ConflictKind, entity: EntityType, found: Iterable[Violation]) -> Iterator[Conflict]:
+    entity_kind, type_name = split_table_key(entity.table_key)
+    for each in found:
+        yield Conflict(
+            kind=kind,
+            entity_kind=entity_kind,
+            type_name=type_name,
+            entity_id=each.entity_id,
+            property_name=each.property,
+            base=None,
+            ours=None,
+            theirs=None,
+            message=each.message,
+        )

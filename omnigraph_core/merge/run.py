@@ -1,0 +1,361 @@
+"""Merging, reverting and resetting branches: three ways to choose base and theirs, one way to apply.
+
+What a merge does is a write like any other: planned against one snapshot of the branch, staged,
+and published through the door. It always changes the branch's own lineage by differences; no
+table ever points to another branch's data, whose deletion would take it along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from omnigraph_core.change.plan import Intent, plan_changes
+from omnigraph_core.diff.graph import State
+from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError
+from omnigraph_core.history.bases import ancestors, find_bases, parents_of
+from omnigraph_core.history.carry import carry_commits
+from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
+from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, in_order
+from omnigraph_core.merge.engine import MergedTable, Sides, merge_tables
+from omnigraph_core.merge.judge import broken_rules, change_set
+from omnigraph_core.merge.resolve import Resolution, Take
+from omnigraph_core.merge.rows import Preference
+from omnigraph_core.merge.settle import settle_orphans, settle_rows
+from omnigraph_core.merge.states import States
+from omnigraph_core.records import dataclass
+from omnigraph_core.rules.committed import Committed
+from omnigraph_core.schema import Schema
+from omnigraph_core.schema.evolve import plan_migration
+from omnigraph_core.schema.evolve.text import described
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.write.attempt import Attempt
+from omnigraph_core.write.door import Door
+from omnigraph_core.write.freshness import StalePlan, check_head
+from omnigraph_core.write.plan import WritePlan
+
+
+class Outcome(StrEnum):
+    """How a merge ended; the text is part of the JSON answer."""
+
+    UP_TO_DATE = "already_up_to_date"
+    FAST_FORWARD = "fast_forward"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCounts:
+    """What a merge does to one type."""
+
+    table_key: str
+    upserted: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge, a revert or a reset did, or would do."""
+
+    outcome: Outcome
+    commit_id: str | None
+    heads: Heads
+    """What was merged; conflicts that are written down say it too."""
+    counts: tuple[TypeCounts, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    """Of a dry run; otherwise they are raised."""
+    bases: tuple[str, ...] = ()
+    source_commit_id: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class MergeConflicts(ConflictError):
+    """Both sides changed the same, and not alike; or together they break a rule. Nothing was changed."""
+
+    def __init__(self, conflicts: Sequence[Conflict], target: str, heads: Heads) -> None:
+        shown = [f"{each.table_key}: {each.message}" for each in conflicts[:_SHOWN_MAX]]
+        if len(conflicts) > _SHOWN_MAX:
+            shown.append(f"…and {len(conflicts) - _SHOWN_MAX} more")
+        noun = "conflict" if len(conflicts) == 1 else "conflicts"
+        super().__init__("\n".join([f"{len(conflicts)} {noun}; '{target}' is unchanged", *shown]))
+        self.conflicts = tuple(conflicts)
+        self.heads = heads
+
+    def details(self) -> Mapping[str, object]:
+        return {"merge_conflicts": [each.as_json() for each in self.conflicts]}
+
+
+class SchemasDiffer(ConflictError):
+    """The two sides do not have the same schema, or not that of their base; with the steps of each."""
+
+    def __init__(self, source: str, target: str, base: Schema, theirs: Schema, ours: Schema) -> None:
+        steps = {name: _steps(base, schema) for name, schema in ((target, ours), (source, theirs))}
+        lines = [f"{name}: {step}" for name, found in steps.items() for step in found]
+        said = f"'{source}' cannot be merged into '{target}': a schema was changed since they parted"
+        super().__init__(
+            "\n".join([said, *lines]),
+            hint="merge first and change the schema after it, or load what was exported from the other side",
+        )
+        self.steps = steps
+
+    def details(self) -> Mapping[str, object]:
+        return {"schema_steps": self.steps}
+
+
+def _steps(old: Schema, new: Schema) -> list[str]:
+    """What was done to a schema, in words."""
+    return [described(step) for step in plan_migration(old, new, allow_data_loss=True).steps]
+
+
+_SHOWN_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One try: what is to be done, or why not."""
+
+    outcome: Outcome
+    heads: Heads
+    tables: tuple[MergedTable, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    bases: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> tuple[TypeCounts, ...]:
+        return tuple(
+            TypeCounts(each.entity.table_key, each.rows.upserts.num_rows, len(each.rows.removed))
+            for each in self.tables
+            if not each.change.is_empty
+        )
+
+
+class Merge:
+    """One merge into one branch."""
+
+    def __init__(
+        self,
+        door: Door,
+        intent: Intent,
+        *,
+        prefer: Preference | None = None,
+        resolution: Resolution | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self._door = door
+        self._intent = intent
+        self._prefer = prefer
+        self._resolution = resolution
+        self._dry_run = dry_run
+
+    def branch(self, source: str, target: str) -> Merged:
+        """Merge a branch into another. `SchemasDiffer` or `MergeConflicts` leave everything as it was."""
+        if source == target:
+            raise RefusedError(f"branch '{source}' cannot be merged into itself")
+        found: _Found | None = None
+        tip: GraphCommit | None = None
+
+        def build(attempt: Attempt) -> WritePlan | None:
+            nonlocal found, tip
+            check_head(self._intent.if_commit, attempt.snapshot)
+            log, tip = self._logs(source, target)
+            states = States(self._door, log)
+            found = self._merged(attempt, states, tip, source)
+            if found.outcome is Outcome.UP_TO_DATE:
+                return None
+            plan = self._planned(attempt, found)
+            if plan is None:
+                return None
+            carried = _unknown_to(log, tip, attempt.head.commit_id)
+
+            def before_a(tables: Tables) -> None:
+                states.prove()
+                self._check_head(attempt)
+                carry_commits(tables, target, carried, plan.operation_id)
+
+            return replace(plan, merged_parent_commit_id=tip.commit_id, before_a=before_a)
+
+        published = self._door.write(target, build)
+        assert found is not None
+        assert tip is not None
+        return _outcome(found, published.commit_id, tip.commit_id, published.warnings)
+
+    def revert(self, commit: GraphCommit, target: str) -> Merged:
+        """Take back what one commit did, whatever has happened since."""
+        if commit.parent_commit_id is None:
+            raise RefusedError(f"commit {commit.commit_id} is the first one; there is nothing before it")
+        parent = self._parent(commit, commit.parent_commit_id)
+        return self._apply(target, commit, parent, commit)
+
+    def _parent(self, commit: GraphCommit, parent_id: str) -> GraphCommit:
+        """The commit before another, which the log of the same branch has, or that of a live one."""
+        tables, manifest = self._door.tables, self._door.manifest
+        if not commit.branch_is_gone:
+            found = read_branch_log(tables, manifest, commit.branch).commits.get(parent_id)
+            if found is not None:
+                return found
+        return _known(read_log(tables, manifest), parent_id)
+
+    def reset(self, target: str, commit: GraphCommit) -> Merged:
+        """Make a branch what it was, or another was, at a commit; as a new commit."""
+        return self._apply(target, None, commit, commit)
+
+    def _apply(
+        self, target: str, base: GraphCommit | None, theirs: GraphCommit, about: GraphCommit
+    ) -> Merged:
+        """Apply the way from a base (ours, if None) to another state."""
+        found: _Found | None = None
+
+        def build(attempt: Attempt) -> WritePlan | None:
+            nonlocal found
+            check_head(self._intent.if_commit, attempt.snapshot)
+            states = States(self._door, CommitLog({}, {}))
+            heads = Heads(attempt.head.commit_id, about.commit_id)
+            if base is None and theirs.commit_id == attempt.head.commit_id:
+                found = _Found(Outcome.UP_TO_DATE, heads)
+                return None
+            ours = self._ours(attempt)
+            base_state = ours if base is None else states.of(base)
+            sides = Sides({"base": base_state}, ours, states.of(theirs), {}, lambda _: base_state)
+            named = f"commit {about.commit_id}"
+            found = self._judged(attempt, sides, _Found(Outcome.MERGED, heads), named)
+            plan = self._planned(attempt, found)
+            return None if plan is None else replace(plan, before_a=lambda _: states.prove())
+
+        published = self._door.write(target, build)
+        assert found is not None
+        return _outcome(found, published.commit_id, None, published.warnings)
+
+    def _check_head(self, attempt: Attempt) -> None:
+        """Under the branch's lock: its head must be the one that the bases were found for.
+
+        Another merge may have moved it, and no table.
+        """
+        head = self._door.manifest.snapshot(attempt.branch).head
+        if head is None or head.commit_id != attempt.head.commit_id:
+            raise StalePlan("graph_head", attempt.snapshot.manifest_version, 0)
+
+    def _logs(self, source: str, target: str) -> tuple[CommitLog, GraphCommit]:
+        """The commits of both branches, and the head of the source."""
+        tables, manifest = self._door.tables, self._door.manifest
+        theirs = read_branch_log(tables, manifest, source)
+        ours = read_branch_log(tables, manifest, target)
+        if source not in theirs.heads:
+            raise RefusedError(f"branch '{source}' has no head row: another program made this graph")
+        both = CommitLog({**theirs.commits, **ours.commits}, {**theirs.heads, **ours.heads})
+        return both, theirs.commits[theirs.heads[source]]
+
+    def _merged(self, attempt: Attempt, states: States, tip: GraphCommit, source: str) -> _Found:
+        ours_id, parents = attempt.head.commit_id, states.parents
+        if tip.commit_id in ancestors(parents, [ours_id]):
+            return _Found(Outcome.UP_TO_DATE, Heads(ours_id, tip.commit_id))
+        bases = find_bases(parents, tip.commit_id, ours_id, states.is_readable)
+        is_forward = bases.commit_ids == (ours_id,)
+        sides = Sides(
+            bases={id_: states.at(id_) for id_ in bases.commit_ids},
+            ours=self._ours(attempt),
+            theirs=states.of(tip),
+            parents=parents,
+            state_at=states.at,
+            is_readable=states.is_readable,
+        )
+        outcome = Outcome.FAST_FORWARD if is_forward else Outcome.MERGED
+        found = _Found(outcome, Heads(ours_id, tip.commit_id))
+        found = replace(found, bases=bases.commit_ids, unreadable=bases.unreadable)
+        return self._judged(attempt, sides, found, source)
+
+    def _judged(self, attempt: Attempt, sides: Sides, found: _Found, named: str) -> _Found:
+        """Merge all tables and ask the rules; all conflicts are found before any is raised."""
+        for each in (*sides.bases.values(), sides.theirs):
+            if each.schema != sides.ours.schema:
+                base = next(iter(sides.bases.values()), sides.ours).schema
+                raise SchemasDiffer(named, attempt.branch, base, sides.theirs.schema, sides.ours.schema)
+        if self._resolution is not None:
+            self._resolution.check_heads(found.heads)
+        prefer = self._prefer if self._resolution is None else None
+        tables = tuple(merge_tables(self._door.tables, sides, prefer))
+        conflicts = [conflict for each in tables for conflict in each.conflicts]
+        conflicts += self._broken(attempt, tables)
+        if self._resolution is not None:
+            tables, conflicts = self._resolved(attempt, sides, self._resolution, tables, conflicts)
+        return replace(found, tables=tables, conflicts=tuple(in_order(conflicts)))
+
+    def _resolved(
+        self,
+        attempt: Attempt,
+        sides: Sides,
+        resolution: Resolution,
+        tables: tuple[MergedTable, ...],
+        conflicts: list[Conflict],
+    ) -> tuple[tuple[MergedTable, ...], list[Conflict]]:
+        """The merge with the choices in it, and the conflicts that are left.
+
+        A choice may leave more edges without their node; those are chosen for like the first ones.
+        """
+        choices = resolution.complete(conflicts, None if self._prefer is None else Take(self._prefer.value))
+        seen = {each.identity for each in conflicts}
+        tables = tuple(settle_rows(each, choices) for each in tables)
+        done: set[object] = set()
+        while True:
+            left = self._broken(attempt, tables)
+            seen |= {each.identity for each in left}
+            orphans = [
+                each
+                for each in left
+                if each.kind is ConflictKind.ORPHAN_EDGE
+                and each.identity in resolution.choices
+                and each.identity not in done
+            ]
+            if not orphans:
+                resolution.check_known(seen)
+                return tables, left
+            done |= {each.identity for each in orphans}
+            tables = settle_orphans(tables, orphans, resolution.choices, self._door.tables, sides)
+
+    def _broken(self, attempt: Attempt, tables: Sequence[MergedTable]) -> list[Conflict]:
+        return broken_rules(attempt.schema, tables, Committed(self._door.tables, attempt.snapshot))
+
+    def _planned(self, attempt: Attempt, found: _Found) -> WritePlan | None:
+        if self._dry_run:
+            return None
+        if found.conflicts:
+            raise MergeConflicts(found.conflicts, attempt.branch, found.heads)
+        changes = change_set(attempt.schema, found.tables)
+        committed = Committed(self._door.tables, attempt.snapshot)
+        for entity in attempt.schema.types():
+            committed.reads[entity.table_key] = attempt.snapshot.entry(entity.table_key).table_version
+        return plan_changes(self._door, attempt, changes, committed, self._intent)
+
+    def _ours(self, attempt: Attempt) -> State:
+        return State(attempt.snapshot, attempt.schema)
+
+
+def _known(log: CommitLog, commit_id: str) -> GraphCommit:
+    try:
+        return log.commits[commit_id]
+    except KeyError:
+        raise NotFoundError(f"commit {commit_id} is not on record any more") from None
+
+
+def _unknown_to(log: CommitLog, tip: GraphCommit, ours_id: str) -> list[GraphCommit]:
+    """Everything that the source descends from and the target does not."""
+    parents = parents_of(log)
+    unknown = ancestors(parents, [tip.commit_id]) - ancestors(parents, [ours_id])
+    return [log.commits[id_] for id_ in sorted(unknown) if id_ in log.commits]
+
+
+def _outcome(found: _Found, commit_id: str | None, source: str | None, warnings: tuple[str, ...]) -> Merged:
+    passed = tuple(
+        f"commit {id_} would have been a base of this merge, but cannot be read any more"
+        for id_ in found.unreadable
+    )
+    return Merged(
+        found.outcome,
+        commit_id,
+        found.heads,
+        found.counts,
+        found.conflicts,
+        found.bases,
+        source,
+        (*warnings, *passed),
+    )

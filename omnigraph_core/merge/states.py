@@ -1,0 +1,76 @@
+"""The states that a merge reads: commits of any branch, as long as something still holds what they held."""
+
+from __future__ import annotations
+
+from omnigraph_core.diff.graph import State
+from omnigraph_core.errors import NotFoundError
+from omnigraph_core.history.bases import Parents, ancestors, parents_of
+from omnigraph_core.history.log import CommitLog, GraphCommit
+from omnigraph_core.history.travel import branch_of, snapshot_at
+from omnigraph_core.manifest.reader import BranchReplaced
+from omnigraph_core.write.attempt import Attempt
+from omnigraph_core.write.door import Door
+
+
+class States:
+    """The commits that one try reads, and whether they still are what they were taken for."""
+
+    def __init__(self, door: Door, log: CommitLog) -> None:
+        self._door = door
+        self._log = log
+        self.parents: Parents = parents_of(log)
+        self._holders: dict[str, GraphCommit | None] = {}
+        self._read: dict[str, GraphCommit] = {}
+
+    def of(self, commit: GraphCommit) -> State:
+        """What the commit holds."""
+        self._read[commit.commit_id] = commit
+        snapshot = snapshot_at(self._door.manifest, commit)
+        return State(snapshot, Attempt(snapshot, self._door.schemas).schema)
+
+    def at(self, commit_id: str) -> State:
+        """What a commit held, from wherever it can be read."""
+        holder = self._holder(commit_id)
+        if holder is None:
+            raise NotFoundError(f"commit {commit_id} cannot be read any more")
+        return self.of(holder)
+
+    def is_readable(self, commit_id: str) -> bool:
+        return self._holder(commit_id) is not None
+
+    def prove(self) -> None:
+        """Raise unless every branch that was read from is still there.
+
+        Another one may have got its name, and versions of the same numbers; what was read is its
+        own if it is there afterwards. That it moved on meanwhile is no matter.
+        """
+        for commit in self._read.values():
+            try:
+                branch_of(self._door.manifest, commit)
+            except NotFoundError as error:
+                raise BranchReplaced(f"branch '{commit.branch}' was deleted while it was read") from error
+
+    def _holder(self, commit_id: str) -> GraphCommit | None:
+        """The commit itself; or, if it went with its branch, one that holds the same."""
+        if commit_id not in self._holders:
+            commit = self._log.commits.get(commit_id)
+            same = [*([] if commit is None else [commit]), *self._fast_forwards_to(commit_id)]
+            self._holders[commit_id] = next((each for each in same if self._has_tables(each)), None)
+        return self._holders[commit_id]
+
+    def _fast_forwards_to(self, commit_id: str) -> list[GraphCommit]:
+        """Merges of the commit into something it descends from: they hold exactly what it held."""
+        below = ancestors(self.parents, [commit_id])
+        return [
+            each
+            for each in self._log.commits.values()
+            if each.merged_parent_commit_id == commit_id and each.parent_commit_id in below
+        ]
+
+    def _has_tables(self, commit: GraphCommit) -> bool:
+        try:
+            for entry in snapshot_at(self._door.manifest, commit).tables.values():
+                self._door.tables.open(entry.ref, entry.table_version)
+        except NotFoundError:
+            return False
+        return True

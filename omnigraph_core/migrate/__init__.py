@@ -1,0 +1,1 @@
+"""Schema migrations: what the data says to a plan."""

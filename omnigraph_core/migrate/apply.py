@@ -1,0 +1,123 @@
+"""Applying a schema to a branch: planned, staged and published under locks that are held throughout.
+
+The refs lock keeps branches from coming and going and other applies out; the branch's lock, its
+writers. Both are held until the files in the root say what was published. The new schema is kept
+under its hash before anything moves: a head row must never name a schema that nobody has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph_core import faults, layout
+from omnigraph_core.catalog.files import keep_schema
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.migrate.afterwards import finish
+from omnigraph_core.migrate.answers import answer
+from omnigraph_core.migrate.staging import MigrationStaging
+from omnigraph_core.records import dataclass
+from omnigraph_core.schema import Schema
+from omnigraph_core.schema.evolve import MigrationPlan, plan_migration
+from omnigraph_core.storage import HeldLocks
+from omnigraph_core.write.attempt import Attempt
+from omnigraph_core.write.door import Door, Published, ReplansUsedUp
+from omnigraph_core.write.freshness import StalePlan
+from omnigraph_core.write.limits import REPLANS_MAX
+from omnigraph_core.write.plan import NewSchema
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSchema:
+    """A schema and the text it was written as."""
+
+    schema: Schema
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of a branch's schema. Without a commit it was what it should be."""
+
+    plan: MigrationPlan
+    snapshot: Snapshot
+    commit_id: str | None = None
+    differing: tuple[str, ...] = ()
+    """Branches that keep another schema than main has now."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def applied(self) -> bool:
+        return self.commit_id is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """How a schema is applied, and what the commit says."""
+
+    actor: str
+    message: str | None = None
+    allow_data_loss: bool = False
+    memory_bytes: int = 1 << 31
+
+
+def apply_schema(door: Door, branch: str, wanted: WantedSchema, options: ApplyOptions) -> Applied:
+    """Give the branch this schema, or raise and leave everything as it was."""
+    door.manifest.snapshot(branch)
+    names = [layout.REFS_LOCK, layout.branch_lock(branch)]
+    with door.storage.locks.lock_all(names, doing=f"schema apply on {branch}") as held:
+        done = _applied(door, branch, wanted, options, held)
+    if not done.applied:
+        return done
+    return replace(done, warnings=done.warnings + finish(door, branch, done.plan, options.actor))
+
+
+def _applied(
+    door: Door, branch: str, wanted: WantedSchema, options: ApplyOptions, held: HeldLocks
+) -> Applied:
+    """Planned again when a late writer's leavings had to be cleared from a table first."""
+    lock = next(each for each in held.locks if each.name == layout.branch_lock(branch))
+    for _ in range(1 + REPLANS_MAX):
+        attempt = door.attempt(branch, lock)
+        plan = _planned(door, attempt, wanted, options)
+        plan.require_supported()
+        if plan.is_empty:
+            return Applied(plan, attempt.snapshot)
+        try:
+            published = _published(door, attempt, plan, wanted, options)
+        except StalePlan:
+            continue
+        differing = _differing(door, published) if branch == layout.MAIN_BRANCH else ()
+        return Applied(plan, published.snapshot, published.commit_id, differing, published.warnings)
+    raise ReplansUsedUp(f"branch '{branch}': its tables do not come to rest", hint="try again")
+
+
+def _planned(door: Door, attempt: Attempt, wanted: WantedSchema, options: ApplyOptions) -> MigrationPlan:
+    """From the schema of the head row, never from the files: these may be what is to be applied."""
+    accepted = attempt.schemas.kept(attempt.schema_hash)
+    plan = plan_migration(accepted, wanted.schema, allow_data_loss=options.allow_data_loss)
+    if not plan.questions:
+        return plan
+    return plan.answered(answer(door.tables, attempt.snapshot, plan, memory_bytes=options.memory_bytes))
+
+
+def _published(
+    door: Door, attempt: Attempt, plan: MigrationPlan, wanted: WantedSchema, options: ApplyOptions
+) -> Published:
+    kept = keep_schema(door.storage.control, wanted.source, wanted.schema)
+    faults.hit("schema.kept")
+    staging = MigrationStaging(door, attempt, plan)
+    write = staging.staged(NewSchema(kept, wanted.source), options.actor, options.message)
+    faults.hit("schema.staged")
+    try:
+        return door.publish(write)
+    except StalePlan:
+        staging.discard()
+        raise
+
+
+def _differing(door: Door, published: Published) -> tuple[str, ...]:
+    mine = published.snapshot.head
+    heads = {name: door.manifest.snapshot(name).head for name in door.manifest.branch_names()}
+    return tuple(
+        name for name, head in heads.items() if head and mine and head.schema_hash != mine.schema_hash
+    )

@@ -1,0 +1,132 @@
+"""An open graph: what it is made of, and how branches, commits and schemas are found in it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from omnigraph_core import arguments, faults, layout
+from omnigraph_core.catalog.files import Catalog, SchemaFilesDisagree, load_catalog
+from omnigraph_core.catalog.schemas import Schemas
+from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.rows import GraphHead
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.schema import Schema
+from omnigraph_core.settings import Settings
+from omnigraph_core.storage import Location, open_storage
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.view import ReadState
+from omnigraph_core.write.testimony import Testimony
+
+# The other floors are imported by the methods that use them: a command needs one or two of
+# them, and waits for the others in vain.
+if TYPE_CHECKING:
+    from omnigraph_core.history.log import CommitLog, GraphCommit
+    from omnigraph_core.write.door import Door
+
+
+class OpenGraph:
+    """What every part of the facade stands on."""
+
+    def __init__(self, location: Location, settings: Settings) -> None:
+        arguments.instance("location", location, Location, "a location; `Graph.open` takes a text")
+        arguments.instance("settings", settings, Settings, "settings")
+        arguments.optional_texts(**{"settings.actor": settings.actor})
+        self.location = location
+        self.settings = settings
+        self._storage = open_storage(location, settings)
+        self._tables = Tables(self._storage)
+        self._manifest = Manifest(self._tables, Testimony(self._tables))
+        self._reads = ReadState(self._manifest, settings)
+        self._schemas = Schemas(self._storage.control, self.catalog)
+        self.warnings: tuple[str, ...] = ()
+        """What the last read-write open found and had to leave as it is."""
+        faults.arm(settings.failpoints)
+
+    @cached_property
+    def door(self) -> Door:
+        """The one way this graph changes."""
+        from omnigraph_core.write.door import Door
+
+        return Door(self._manifest, self._schemas)
+
+    def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
+        """The branch as it is now."""
+        arguments.texts(branch=branch)
+        return self._manifest.snapshot(branch)
+
+    def snapshot_of(self, ref: str) -> Snapshot:
+        """The graph as it was at a ref: branch, `tag:NAME`, commit id, `REF~N` or `REF@{TIME}`."""
+        from omnigraph_core.history.travel import snapshot_at
+
+        return snapshot_at(self._manifest, self.commit(ref))
+
+    def head(self, branch: str = layout.MAIN_BRANCH) -> GraphHead | None:
+        return self.snapshot(branch).head
+
+    def log(self) -> CommitLog:
+        """The commits of all branches, and the repairs of branches that are gone."""
+        from omnigraph_core.history.log import read_log
+
+        return read_log(self._tables, self._manifest)
+
+    def commit(self, ref: str) -> GraphCommit:
+        """The commit a ref names. One that starts with a branch looks at that branch alone."""
+        return self._commit(ref, {})
+
+    def _commit(self, ref: str, logs: dict[str, CommitLog]) -> GraphCommit:
+        """The same; `logs` keeps what was read, for the next ref."""
+        arguments.texts(ref=ref)
+        from omnigraph_core.history.log import read_branch_log
+        from omnigraph_core.history.refs import first_name, resolve, tag_name
+        from omnigraph_core.history.tags import read_tag
+
+        tagged = tag_name(ref)
+        tag = None if tagged is None else read_tag(self._storage.control, tagged)
+        branch = first_name(ref) if tag is None else tag.branch
+        where = branch if self._manifest.has_branch(branch) else ""
+        if where not in logs:
+            logs[where] = read_branch_log(self._tables, self._manifest, where) if where else self.log()
+        return resolve(logs[where], ref, tag)
+
+    def _readable_commit(self, ref: str) -> GraphCommit:
+        """The same, if its content is still there."""
+        from omnigraph_core.history.travel import branch_of
+
+        commit = self.commit(ref)
+        branch_of(self._manifest, commit)
+        return commit
+
+    def catalog(self) -> Catalog:
+        """The accepted schema, after checking that the schema files agree with the published hash.
+
+        They may be replaced while they are read, by a schema that is published before they are.
+        """
+        while True:
+            head = self.head()
+            try:
+                catalog = load_catalog(
+                    self._storage.control,
+                    has_other_branches=self._manifest.has_other_branches(),
+                    published_hash=head.schema_hash if head else None,
+                )
+            except SchemaFilesDisagree:
+                if self.head() == head:
+                    raise
+                continue
+            self._schemas.keep(catalog)
+            return catalog
+
+    def _schema_of(self, snapshot: Snapshot) -> Schema:
+        """The schema a snapshot was published with."""
+        if snapshot.head is None:
+            return self.catalog().schema
+        return self._schemas.by_hash(snapshot.head.schema_hash)
+
+    def _signed(self, actor: str | None) -> str:
+        """Who a commit is by: the one that was named, or the one of the settings."""
+        from omnigraph_core.write.actors import check_actor
+
+        signed = actor or self.settings.default_actor
+        check_actor(signed)
+        return signed

@@ -1,0 +1,1 @@
+"""From the rows of a match to an answer: groups, order, limit, columns."""

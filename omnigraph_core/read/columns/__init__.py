@@ -1,0 +1,1 @@
+"""Values in columns as a read compares, orders and numbers them. Knows no table."""

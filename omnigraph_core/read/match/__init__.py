@@ -1,0 +1,1 @@
+"""Doing the steps of a match: scans, joins, hops, negations."""

@@ -1,0 +1,1 @@
+"""From the clauses of a checked query to the steps of its match. Nothing is read here."""

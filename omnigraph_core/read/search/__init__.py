@@ -1,0 +1,1 @@
+"""Searching: words, nearly equal words, nearest vectors, and ranking by them."""

@@ -1,0 +1,61 @@
+"""What one read works with: the tables of a snapshot, opened when first needed."""
+
+from __future__ import annotations
+
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.read.plan.conditions import Run
+from omnigraph_core.read.session.budget import Budget
+from omnigraph_core.read.session.entities import Entities
+from omnigraph_core.read.session.statistics import Statistics
+from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.settings import Settings
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.topology.cache import CacheKey, ReadCache
+from omnigraph_core.topology.neighbours import Topology
+
+# What an open table is expected to take.
+_TABLE_BYTES = 1 << 16
+
+
+class Session:
+    """One read of one snapshot. Every type is opened at the version the snapshot pins, once."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        snapshot: Snapshot,
+        schema: Schema,
+        run: Run,
+        budget: Budget,
+        settings: Settings,
+        cache: ReadCache,
+    ) -> None:
+        self.schema = schema
+        self.run = run
+        self.budget = budget
+        self.statistics = Statistics()
+        self.settings = settings
+        self._tables = tables
+        self._snapshot = snapshot
+        self._entities: dict[str, Entities] = {}
+        self._cache = cache
+        mode = settings.traversal_mode
+        self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache)
+
+    def nodes(self, type_name: str) -> Entities:
+        return self.entities(self.schema.node(type_name))
+
+    def entities(self, entity: EntityType) -> Entities:
+        key = entity.table_key
+        if key not in self._entities:
+            entry = self._snapshot.entry(key)
+            opened: CacheKey[Table] = CacheKey(("table", entry))
+            table = self._cache.get(opened)
+            if table is None:
+                table = self._tables.open(entry.ref, entry.table_version)
+                self._cache.put(opened, table, _TABLE_BYTES)
+            self._entities[key] = Entities(entity, table, entry, self.budget, self.statistics, self._cache)
+        return self._entities[key]
+
+    def row_count(self, table_key: str) -> int:
+        return self._snapshot.entry(table_key).row_count

@@ -1,0 +1,301 @@
+"""Staged changes of a table's columns: added, dropped, renamed, widened, required or not. No row moves.
+
+One `Merge` says which stored values each column has from now on; only a column that gets values
+writes any, one new file per fragment. `Merge` checks what it is given, so it is used wherever it
+can be. It refuses two things: to let a column take another's name, and to change whether a column
+is required. Those are a `Project`, which checks nothing, and what is added follows in a `Merge`
+staged on a preview of it. What Lance would accept wrongly is caught by looking at the result:
+every change is previewed and compared with what was wanted before anybody may commit it.
+
+`preserves_nullability` of both operations stays off: it would let a writer of rows that staged
+before the change commit after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_core.errors import InternalError
+from omnigraph_core.records import dataclass
+from omnigraph_core.storage import Storage
+from omnigraph_core.tables.columns import (
+    StoredColumn,
+    highest_id,
+    lance_schema,
+    new_column,
+    stored_columns,
+)
+from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.fragments import file_name
+from omnigraph_core.tables.literals import cast_text, literal, quoted
+from omnigraph_core.tables.preview import previewed
+from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, discard_files, prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """A column as it is to be. Without an `origin` it is new: every row gets `fill`, else null."""
+
+    field: pa.Field
+    origin: str | None
+    fill: pa.Scalar | None = None
+
+
+def stage_columns(
+    storage: Storage, table: Table, wanted: Sequence[ColumnChange], operation_id: str
+) -> list[StagedWrite]:
+    """Give the table exactly these columns; those that are nobody's origin go.
+
+    One transaction, or two that follow each other. They have been seen to do what is wanted.
+    """
+    staged: list[StagedWrite] = []
+    try:
+        with ExitStack() as previews:
+            result = table
+            for write in _writes(storage, table, wanted, operation_id, previews):
+                staged.append(write)
+                result = previews.enter_context(previewed(storage, result, write))
+            _prove(table, result, wanted)
+    except BaseException:
+        discard_files(storage, staged)
+        raise
+    return staged
+
+
+def _writes(
+    storage: Storage,
+    table: Table,
+    wanted: Sequence[ColumnChange],
+    operation_id: str,
+    previews: ExitStack,
+) -> Iterator[StagedWrite]:
+    change = _Change(storage, table, wanted, operation_id)
+    if not change.needs_project:
+        yield change.merge(table, table.version)
+        return
+    project = change.project()
+    yield project
+    if change.adds:
+        renamed = previews.enter_context(previewed(storage, table, project))
+        yield change.after_project().merge(renamed, table.version + 1)
+
+
+class _Change:
+    """What is to become of the columns of one table; `origins` are the names they have now."""
+
+    def __init__(
+        self, storage: Storage, table: Table, wanted: Sequence[ColumnChange], operation_id: str
+    ) -> None:
+        self._storage = storage
+        self._table = table
+        self._wanted = wanted
+        self._operation_id = operation_id
+        self._stored = stored_columns(table.lance.lance_schema)
+        self._origins = [each.origin for each in wanted]
+
+    def _kept(self, number: int) -> bool:
+        """Do the stored values stay as they are?"""
+        origin = self._wanted[number].origin
+        return origin is not None and _shape(self._wanted[number].field) == _shape(
+            self._table.schema.field(origin)
+        )
+
+    @property
+    def adds(self) -> bool:
+        return not all(map(self._kept, range(len(self._wanted))))
+
+    @property
+    def needs_project(self) -> bool:
+        for number, (each, origin) in enumerate(zip(self._wanted, self._origins, strict=True)):
+            field, takes_over = each.field, each.field.name != origin and each.field.name in self._stored
+            if takes_over or (
+                self._kept(number) and field.nullable != self._table.schema.field(origin).nullable
+            ):
+                return True
+        return False
+
+    def project(self) -> StagedWrite:
+        """New names, and which columns are required; those that are widened wait under a name of nobody."""
+        from lance.dataset import LanceOperation
+
+        columns = [
+            self._renamed(number) if self._kept(number) else self._set_aside(number)
+            for number, origin in enumerate(self._origins)
+            if origin is not None
+        ]
+        operation = LanceOperation.Project(lance_schema(self._table, columns))
+        return prepare(self._table.ref, StageKind.COLUMNS, self._table.version, operation, self._operation_id)
+
+    def after_project(self) -> _Change:
+        """The rest of the change, for whoever merges into what `project` has made."""
+        rest = _Change(self._storage, self._table, self._wanted, self._operation_id)
+        for number, origin in enumerate(self._origins):
+            if origin is not None:
+                kept = self._kept(number)
+                rest._origins[number] = self._wanted[number].field.name if kept else self._aside(number)
+        return rest
+
+    def merge(self, base: Table, read_version: int) -> StagedWrite:
+        """Everything at once, on a base that has the columns under the names in `origins`."""
+        from lance.dataset import LanceOperation
+
+        filled = self._filled(base)
+        next_id = 1 + max(
+            highest_id(base), highest_id(self._table), *(id_ for each in filled.ids for id_ in each)
+        )
+        columns = []
+        for number, each in enumerate(self._wanted):
+            if self._kept(number):
+                column = self._renamed(number)
+            elif number in filled.columns:
+                column = filled.columns[number].called(each.field.name, nullable=each.field.nullable)
+            else:
+                column = new_column(each.field, next_id)
+                next_id += len(column.ids)
+            columns.append(column)
+        live = {id_ for column in columns for id_ in column.ids}
+        fragments = [
+            replace(each, files=[file for file in each.files if live & set(file.fields)])
+            for each in filled.fragments
+        ]
+        schema = lance_schema(self._table, columns)
+        operation = LanceOperation.Merge(fragments, schema)
+        return prepare(
+            self._table.ref, StageKind.COLUMNS, read_version, operation, self._operation_id, filled.files
+        )
+
+    def _renamed(self, number: int) -> StoredColumn:
+        change = self._wanted[number]
+        return self._stored_of(number).called(change.field.name, nullable=change.field.nullable)
+
+    def _set_aside(self, number: int) -> StoredColumn:
+        nullable = self._table.schema.field(self._wanted[number].origin).nullable
+        return self._stored_of(number).called(self._aside(number), nullable=nullable)
+
+    def _stored_of(self, number: int) -> StoredColumn:
+        origin = self._wanted[number].origin
+        assert origin is not None
+        return self._stored[origin]
+
+    def _aside(self, number: int) -> str:
+        """A name that no column has, before or after."""
+        name, taken = f"_{number}", {*self._stored, *(each.field.name for each in self._wanted)}
+        while name in taken:
+            name = f"_{name}"
+        return name
+
+    def _filled(self, base: Table) -> _Filled:
+        """The fragments of `base` with new files for the columns that get values."""
+        texts = {}
+        for number, each in enumerate(self._wanted):
+            origin = self._origins[number]
+            if origin is not None and not self._kept(number):
+                texts[self._temporary(number)] = cast_text(quoted(origin), each.field.type)
+            elif origin is None and each.fill is not None:
+                texts[self._temporary(number)] = literal(each.fill, each.field.type)
+        fragments = base.lance.get_fragments()
+        if not texts or not fragments:
+            return _Filled([fragment.metadata for fragment in fragments], {}, [])
+        filled = []
+        files: list[StagedFile] = []
+        try:
+            for fragment in fragments:
+                with lance_failures(base.ref, "writing new columns of"):
+                    metadata, schema = fragment.merge_columns(texts)
+                filled.append(metadata)
+                files += self._new_files(fragment.metadata, metadata)
+        except BaseException:
+            discard_files(
+                self._storage, [prepare(base.ref, StageKind.COLUMNS, base.version, None, "", files)]
+            )
+            raise
+        stored = stored_columns(schema)
+        named = {number: self._temporary(number) for number in range(len(self._wanted))}
+        columns = {number: stored[name] for number, name in named.items() if name in texts}
+        return _Filled(filled, columns, files)
+
+    def _temporary(self, number: int) -> str:
+        return f"{self._aside(number)}_new"
+
+    def _new_files(self, before: Any, after: Any) -> Iterator[StagedFile]:
+        """Only what was written just now: the others are the table's own."""
+        known = {file_name(file) for file in before.files}
+        for file in after.files:
+            if file_name(file) not in known:
+                path = f"{self._table.ref.directory}/data/{file_name(file)}"
+                size = file.file_size_bytes or self._storage.control.size(path)
+                yield StagedFile(path, size or 0, self._storage.control.digest(path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Fragments with the columns that got values, by their place among the wanted ones."""
+
+    fragments: list[Any]
+    columns: Mapping[int, StoredColumn]
+    files: list[StagedFile]
+
+    @property
+    def ids(self) -> list[tuple[int, ...]]:
+        return [column.ids for column in self.columns.values()]
+
+
+def _prove(before: Table, after: Table, wanted: Sequence[ColumnChange]) -> None:
+    """Raise unless the result is exactly what was wanted; Lance does not refuse all that is not."""
+    faults = list(_faults(before, after, wanted))
+    if faults:
+        raise InternalError(f"table '{before.ref.key}' would not become what was planned: {faults[0]}")
+
+
+def _faults(before: Table, after: Table, wanted: Sequence[ColumnChange]) -> Iterator[str]:
+    old, new = stored_columns(before.lance.lance_schema), stored_columns(after.lance.lance_schema)
+    if [each.field.name for each in wanted] != list(new):
+        yield f"its columns are {', '.join(new)}"
+        return
+    ids = [id_ for column in new.values() for id_ in column.ids]
+    if len(set(ids)) < len(ids):
+        yield "two columns share an id"
+    known = {file_name(file) for file in _files(before)}
+    written = {id_ for file in _files(after) for id_ in file.fields}
+    stale = {id_ for file in _files(after) if file_name(file) in known for id_ in file.fields}
+    for change in wanted:
+        field, column = after.schema.field(change.field.name), new[change.field.name]
+        if not _same_field(field, change.field):
+            yield f"'{field.name}' is {field}"
+        origin = None if change.origin is None else old[change.origin]
+        kept = change.origin is not None and _shape(before.schema.field(change.origin)) == _shape(
+            change.field
+        )
+        if kept and origin is not None and column.ids != origin.ids:
+            yield f"'{field.name}' shows other values than '{change.origin}'"
+        if not kept and stale & set(column.ids):
+            yield f"'{field.name}' shows values of a column that was dropped"
+        if not kept and not field.nullable and not written & set(column.ids) and _files(after):
+            yield f"'{field.name}' is required and has no values"
+    if after.count_rows() != before.count_rows():
+        yield f"it has {after.count_rows()} rows instead of {before.count_rows()}"
+
+
+def _files(table: Table) -> list[Any]:
+    return [file for fragment in table.lance.get_fragments() for file in fragment.metadata.files]
+
+
+def _same_field(found: pa.Field, wanted: pa.Field) -> bool:
+    """Extension types are compared by how they are stored and by their name."""
+    return bool(
+        _shape(found) == _shape(wanted) and found.nullable == wanted.nullable and found.name == wanted.name
+    )
+
+
+def _shape(field: pa.Field) -> tuple[pa.DataType, bytes | None]:
+    stored = getattr(field.type, "storage_type", field.type)
+    named = getattr(field.type, "extension_name", None)
+    metadata = (field.metadata or {}).get(b"ARROW:extension:name")
+    return stored, metadata if named is None else named.encode()

@@ -1,0 +1,231 @@
+"""The ref files of a dataset's forks, read without Lance: which forks there are, and which are whole.
+
+A ref that cannot be read is not absent: what it stood for may hold acknowledged rows.
+It counts as a create that never finished only where nothing can be lost by that:
+
+- its bytes are such as a power cut leaves of a new file (nothing, or a beginning), or
+  it is whole but its tree is missing or begins with a torn version, **and**
+- nothing was ever written on it: its tree has no version above the one it was forked
+  at, nor has the tree of the same name of a *witness*, a dataset that every write on
+  the fork moves too.
+
+Everything else that cannot be read is damage (`RefDamaged`), which `ref_repair` undoes.
+On object storage an object is whole or absent, so there nothing is ever torn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote, unquote
+
+from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.torn import manifest_is_whole, versions_on_disk
+
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A live Lance branch. `identity` tells two branches apart that used the same name."""
+
+    name: str
+    parent: str | None
+    parent_version: int
+    identity: str
+    ancestors: tuple[str, ...] = ()
+    """Identities of the forks it descends from, the oldest first."""
+    forked_at: tuple[int, ...] = ()
+    """The versions at which main, then each of these, was forked on the way to this one."""
+
+
+class RefState(StrEnum):
+    WHOLE = "whole"
+    UNFINISHED = "unfinished"
+    """A create that never finished; nothing is in it."""
+    DAMAGED = "damaged"
+
+
+class RefDamaged(StorageError):
+    """A ref that cannot be read, of a fork that may hold something."""
+
+    def __init__(self, table_key: str, branch: str, path: str) -> None:
+        super().__init__(
+            f"{path} is damaged: it is what makes branch '{branch}' of table '{table_key}' exist",
+            hint="the next writing command rebuilds it from the files of the branch",
+        )
+        self.table_key, self.branch, self.path = table_key, branch, path
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "branch": self.branch, "path": self.path}
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRef:
+    """A ref file as it was read: the identity by which a fork is deleted, whatever is in it."""
+
+    table_key: str
+    name: str
+    path: str
+    data: bytes
+    e_tag: str
+    state: RefState
+    fork: Fork | None
+    """What it says, if that can be read."""
+
+    def fork_or_none(self) -> Fork | None:
+        """The fork, None if it never came to be; damage is an error."""
+        if self.state is RefState.DAMAGED:
+            raise RefDamaged(self.table_key, self.name, self.path)
+        return self.fork if self.state is RefState.WHOLE else None
+
+
+def ref_path(ref: TableRef, name: str) -> str:
+    return f"{_directory(ref)}/{quote(name, safe='')}{_SUFFIX}"
+
+
+def fork_names(tables: Tables, ref: TableRef) -> list[str]:
+    """The names that have a ref file, in any state."""
+    found = tables.storage.control.list(_directory(ref))
+    return sorted(unquote(file.removesuffix(_SUFFIX)) for file in found if file.endswith(_SUFFIX))
+
+
+def find_ref(tables: Tables, ref: TableRef, name: str, witness: TableRef | None = None) -> ForkRef | None:
+    """The ref file of `name` in whatever state it is, or None if there is none.
+
+    A fork that is being deleted loses its ref before its tree, so one that is not whole is
+    damaged only if its ref is still the same.
+    """
+    path = ref_path(ref, name)
+    found = tables.storage.control.get(path)
+    while found is not None:
+        fork = decode_ref(name, found.data)
+        state = _state(tables, ref.on(name), found.data, fork, witness)
+        now = found if state is RefState.WHOLE else tables.storage.control.get(path)
+        if now is not None and now.e_tag == found.e_tag:
+            return ForkRef(ref.key, name, path, found.data, found.e_tag, state, fork)
+        found = now
+    return None
+
+
+def list_refs(tables: Tables, ref: TableRef, witness: TableRef | None = None) -> list[ForkRef]:
+    """All ref files in whatever state they are; one that goes meanwhile is gone."""
+    found = (find_ref(tables, ref, name, witness) for name in fork_names(tables, ref))
+    return [each for each in found if each is not None]
+
+
+def read_fork(tables: Tables, ref: TableRef, name: str, witness: TableRef | None = None) -> Fork | None:
+    """The fork `name`, None if there is none (or never came to be); `RefDamaged` if nobody can tell."""
+    found = find_ref(tables, ref, name, witness)
+    return None if found is None else found.fork_or_none()
+
+
+def list_forks(tables: Tables, ref: TableRef, witness: TableRef | None = None) -> dict[str, Fork]:
+    """All live forks of the dataset by name; `RefDamaged` if one of them may be missing."""
+    forks = (found.fork_or_none() for found in list_refs(tables, ref, witness))
+    return {fork.name: fork for fork in forks if fork is not None}
+
+
+def decode_ref(name: str, data: bytes) -> Fork | None:
+    """What a ref file says; None unless it says everything that Lance wants, and consistently."""
+    try:
+        body: dict[str, Any] = parse_json(data)
+        parent, version = body["parentBranch"], body["parentVersion"]
+        line = [(int(each), str(identity)) for each, identity in body["identifier"]["version_mapping"]]
+        is_sound = (
+            isinstance(version, int)
+            and isinstance(body["createAt"], int)
+            and isinstance(body["manifestSize"], int)
+            and isinstance(parent, str | None)
+            and (parent is None) == (len(line) == 1)
+            and line[-1][0] == version
+            and all(_IDENTITY.fullmatch(identity) for _, identity in line)
+        )
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
+    if not is_sound:
+        return None
+    *ancestors, identity = (identity for _, identity in line)
+    return Fork(name, parent, version, identity, tuple(ancestors), tuple(version for version, _ in line))
+
+
+def _state(
+    tables: Tables, tree: TableRef, data: bytes, fork: Fork | None, witness: TableRef | None
+) -> RefState:
+    """`tree` is the fork itself; see the head of this module for what decides."""
+    is_local = tables.storage.location.is_local
+    if fork is not None and (not is_local or _begins_whole(tables, tree, fork)):
+        return RefState.WHOLE
+    versions = versions_on_disk(tables, tree)
+    if fork is not None and any(version > fork.parent_version for version in versions):
+        return RefState.WHOLE
+    if witness is not None and _was_written(tables, witness.on(tree.branch)):
+        return RefState.DAMAGED
+    if fork is None and versions:
+        is_explained = is_local and is_cut_short(data) and not _has_more_than_a_start(tables, tree, versions)
+        return RefState.UNFINISHED if is_explained else RefState.DAMAGED
+    return RefState.UNFINISHED
+
+
+def _begins_whole(tables: Tables, tree: TableRef, fork: Fork) -> bool:
+    """Is the version that the fork was made with there? Asked once in the life of a process."""
+    if (tree, fork.identity) in tables.proven_forks:
+        return True
+    if not manifest_is_whole(tables, tree, fork.parent_version):
+        return False
+    tables.proven_forks.add((tree, fork.identity))
+    return True
+
+
+def _was_written(tables: Tables, tree: TableRef) -> bool:
+    versions = versions_on_disk(tables, tree)
+    found = tables.storage.control.get(ref_path(tree, tree.branch or ""))
+    fork = None if found is None else decode_ref(tree.branch or "", found.data)
+    if fork is not None:
+        return any(version > fork.parent_version for version in versions)
+    return bool(versions) and _has_more_than_a_start(tables, tree, versions)
+
+
+def _has_more_than_a_start(tables: Tables, tree: TableRef, versions: list[int]) -> bool:
+    """Without its ref, the version that a fork was made with is known by its transaction."""
+    if len(versions) > 1:
+        return True
+    if not manifest_is_whole(tables, tree, versions[0]):
+        return False
+    try:
+        return clone_of(tables, tree, versions[0]) is None
+    except OmnigraphError:
+        return True
+
+
+def clone_of(tables: Tables, tree: TableRef, version: int) -> tuple[str | None, int] | None:
+    """The parent and its version, if this is the version that a fork was made with."""
+    operation = tables.open(tree, version).transaction(version).operation
+    if type(operation).__name__ != "Clone":
+        return None
+    return operation.ref_name, int(operation.ref_version)
+
+
+def is_cut_short(data: bytes) -> bool:
+    """Can these be all the bytes that a power cut left of a ref: a beginning, and zeros for the rest?"""
+    try:
+        text = data.rstrip(b"\0").decode()
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = error.doc[error.pos :].strip()
+        return error.msg.startswith("Unterminated string") or rest in ("", ",") or "null".startswith(rest)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _directory(ref: TableRef) -> str:
+    return f"{ref.path}/_refs/branches"

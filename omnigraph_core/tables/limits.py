@@ -1,0 +1,34 @@
+"""Limits of tables, each with its unit and its reason; docs/limits.md lists them."""
+
+from __future__ import annotations
+
+# A one-row update costs time in proportion to the rows of the fragment it hits
+# (30 ms at a million, 12 at 250,000), a scan in proportion to the number of fragments.
+ROWS_PER_FRAGMENT = 250_000
+
+# Merging costs 9-14 ms at 16 fragments and 120 at a thousand; rewriting 16 costs about 20.
+FRAGMENTS_MAX = 16
+
+# Joining 32 one-row fragments takes about as long as writing two of them.
+FOLD_FRAGMENTS = 32
+
+# A fragment this large has left the tail: only `optimize` rewrites it.
+FOLD_ROWS_MAX = 4096
+
+# Up to here a list of keys goes to Lance as `IN (…)`, which a BTREE answers; beyond it
+# (unless the table is a hundred times larger) one pass over the key column is cheaper.
+KEYS_IN_FILTER_MAX = 1_000
+ROWS_PER_KEY_FOR_FILTER = 100
+
+# So many rows are read by their addresses; beyond it, one pass over their fragments is cheaper.
+ADDRESSES_IN_FILTER_MAX = 1_000
+
+# So many rows are sorted in memory; more are sorted by Lance, which spills to disk.
+SORTED_ROWS_MAX = 4_096
+
+# About 50 bytes of memory each. Beyond it, whoever looks at the rows finds that they are the same.
+CARRIED_ROWS_MAX = 8_000_000
+
+# A fragment with a larger share of deleted rows is rewritten by `optimize` even alone: scans pay for
+# rows that nobody gets.
+DELETED_SHARE_MAX = 0.1

@@ -1,0 +1,1 @@
+"""Topology: ids as numbers and edges as arrays, by table version; read whole or looked up."""

@@ -1,0 +1,199 @@
+"""`View`: one state of a graph, read with the schema it had. What every read works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from omnigraph_core import arguments
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.manifest.reader import Manifest, check_branch
+from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.schema import Schema
+from omnigraph_core.schema.files import Format
+from omnigraph_core.settings import Settings
+
+if TYPE_CHECKING:
+    from omnigraph_core.diff.graph import GraphDiff
+    from omnigraph_core.export.tables import TypedTable
+    from omnigraph_core.read.answer.result import QueryResult
+    from omnigraph_core.read.blob import Blob
+    from omnigraph_core.schema.evolve import MigrationPlan
+    from omnigraph_core.topology.cache import ReadCache
+
+
+class ReadState:
+    """What the views of one graph share: what a process keeps between reads never shows in an answer."""
+
+    def __init__(self, manifest: Manifest, settings: Settings) -> None:
+        self.manifest = manifest
+        self.tables = manifest.tables
+        self.settings = settings
+        self._cache: ReadCache | None = None
+
+    @property
+    def cache(self) -> ReadCache:
+        from omnigraph_core.topology.cache import ReadCache
+
+        if self._cache is None:
+            self._cache = ReadCache(self.settings.memory_limit_bytes // 4)
+        return self._cache
+
+
+class QueryOptions(TypedDict, total=False):
+    """The options of `View.query`, for callers that pass them on."""
+
+    name: str | None
+    source_name: str
+    params: Mapping[str, Any] | None
+    param_texts: Sequence[str]
+    timeout_s: float | None
+    explain_only: bool
+
+
+class View:
+    """A snapshot and its schema; cheap to make, and the same however often it is read."""
+
+    def __init__(self, state: ReadState, snapshot: Snapshot, schema: Schema, *, is_ref: bool) -> None:
+        self._state = state
+        self.snapshot = snapshot
+        self.schema = schema
+        self._is_ref = is_ref
+
+    def query(
+        self,
+        source: str,
+        *,
+        name: str | None = None,
+        source_name: str = "<query>",
+        params: Mapping[str, Any] | None = None,
+        param_texts: Sequence[str] = (),
+        timeout_s: float | None = None,
+        explain_only: bool = False,
+    ) -> QueryResult:
+        """Run a read of a `.gq` source. With `explain_only` the result has a plan and no rows."""
+        arguments.texts(source=source, source_name=source_name)
+        arguments.optional_texts(name=name)
+        arguments.named_values("params", params)
+        arguments.text_lists(param_texts=param_texts)
+        arguments.seconds("timeout_s", timeout_s)
+        arguments.flags(explain_only=explain_only)
+        from omnigraph_core.query import as_read
+        from omnigraph_core.query.prepared import QueryRequest
+        from omnigraph_core.read.execute import Reading
+
+        state = self._state
+        checked, bound = QueryRequest(source, source_name, name, params, param_texts).prepare(self.schema)
+        reading = Reading(state.tables, self.snapshot, self.schema, state.settings, state.cache)
+        try:
+            return reading.run(
+                as_read(checked), bound, is_ref=self._is_ref, timeout_s=timeout_s, explain_only=explain_only
+            )
+        finally:
+            self._check_branch()
+
+    def export(self, *, types: Sequence[str] = (), format_: Format = Format.JSONL) -> Iterator[bytes]:
+        """Everything as text, in blocks of whole lines, ordered by table key, then by id."""
+        from omnigraph_core.export.tables import text_blocks
+
+        format_ = arguments.choice("format_", format_, Format)
+        tables = self._typed_tables(types)
+
+        def blocks() -> Iterator[bytes]:
+            with self._while_branch_lasts():
+                yield from text_blocks(tables, format_)
+
+        return blocks()
+
+    def export_files(self, out: Path, format_: Format, *, types: Sequence[str] = ()) -> list[Path]:
+        """The same as a file, or one file per type in a directory: all of them whole, or none."""
+        from omnigraph_core.export.tables import write_files
+
+        arguments.instance("out", out, Path, "a Path")
+        format_ = arguments.choice("format_", format_, Format)
+        tables = self._typed_tables(types)
+        with self._while_branch_lasts():
+            return write_files(out, tables, format_)
+
+    def blob(self, kind: str, type_name: str, entity_id: str, name: str) -> Blob:
+        """One blob property of one entity, `kind` being `node` or `edge`."""
+        arguments.texts(kind=kind, type_name=type_name, entity_id=entity_id, name=name)
+        from omnigraph_core.read.blob import find_blob
+
+        try:
+            return find_blob(self._state.tables, self.snapshot, self.schema, kind, type_name, entity_id, name)
+        finally:
+            self._check_branch()
+
+    def diff(self, later: View, *, types: Sequence[str] = (), ids: Sequence[str] | None = None) -> GraphDiff:
+        """What `later` has that this view has not, and the other way round.
+
+        `types` are names that types have in either of them; with `ids`, only these entities
+        are looked at. Nothing is read before it is asked for.
+        """
+        arguments.instance("later", later, View, "a view")
+        arguments.text_lists(types=types, ids=() if ids is None else ids)
+        from omnigraph_core.diff.graph import State, diff_states
+
+        @contextmanager
+        def lasting() -> Iterator[None]:
+            with self._while_branch_lasts(), later._while_branch_lasts():
+                yield
+            self._check_branch()
+            later._check_branch()
+
+        before, after = State(self.snapshot, self.schema), State(later.snapshot, later.schema)
+        return diff_states(self._state.tables, before, after, types, ids, lasting)
+
+    def plan_schema(self, wanted: Schema, *, allow_data_loss: bool = False) -> MigrationPlan:
+        """What it takes to give this state another schema, and whether its data allows that.
+
+        Nothing is written. Without the permission to lose data, what is dropped stays readable in
+        old commits.
+        """
+        arguments.instance("wanted", wanted, Schema, "a schema")
+        arguments.flags(allow_data_loss=allow_data_loss)
+        from omnigraph_core.migrate.answers import answer
+        from omnigraph_core.schema.arrow import require_patterns
+        from omnigraph_core.schema.evolve import plan_migration
+
+        require_patterns(wanted)
+        plan = plan_migration(self.schema, wanted, allow_data_loss=allow_data_loss)
+        if not plan.questions:
+            return plan
+        with self._while_branch_lasts():
+            limit = self._state.settings.memory_limit_bytes
+            answers = answer(self._state.tables, self.snapshot, plan, memory_bytes=limit)
+        self._check_branch()
+        return plan.answered(answers)
+
+    def _typed_tables(self, types: Sequence[str]) -> list[TypedTable]:
+        """What is to be read, opened; all of one branch, even if another has its name by now."""
+        from omnigraph_core.export.jsonl import chosen_types
+        from omnigraph_core.export.tables import TypedTable
+
+        arguments.text_lists(types=types)
+        chosen = chosen_types(list(self.schema.types()), types)
+        entries = [self.snapshot.entry(entity.table_key) for entity in chosen]
+        with self._while_branch_lasts():
+            opened = [
+                TypedTable(entity, self._state.tables.open(entry.ref, entry.table_version))
+                for entity, entry in zip(chosen, entries, strict=True)
+            ]
+        self._check_branch()
+        return opened
+
+    def _check_branch(self) -> None:
+        """Deleting a branch takes its files along; then that is what is wrong."""
+        check_branch(self._state.manifest, self.snapshot)
+
+    @contextmanager
+    def _while_branch_lasts(self) -> Iterator[None]:
+        """When reading fails, the branch may have been deleted meanwhile; then say that."""
+        try:
+            yield
+        except OmnigraphError:
+            self._check_branch()
+            raise

@@ -1,0 +1,15 @@
+"""Limits of writes, each with its unit and its reason; docs/limits.md lists them."""
+
+from __future__ import annotations
+
+# Branches are directories, whose names have at most 255 bytes.
+BRANCH_NAME_CHARACTERS_MAX = 200
+
+# A writer that loses so often in a row meets more writers than one branch can take.
+REPLANS_MAX = 5
+
+# So often a write is planned without the lock; a writer that lost so often plans under it, and wins.
+OPTIMISTIC_ATTEMPTS = 2
+
+# How often a paused writer may slip in between our look at the head row and our fence.
+FENCE_ATTEMPTS_MAX = 5

@@ -1,0 +1,79 @@
+"""Bringing a deleted branch back, and giving a branch another name."""
+
+from __future__ import annotations
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import NotFoundError, RefusedError
+from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.history.deleted import DeletedBranch, read_deleted
+from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.storage import HeldLocks, ObjectExists
+from omnigraph_core.tables.fork_refs import read_fork, ref_path
+from omnigraph_core.write.branches import BranchExists, refuse_taken
+from omnigraph_core.write.door import Door
+from omnigraph_core.write.put_aside import forget_record, is_live
+
+
+class NothingToUndelete(NotFoundError):
+    """No deleted branch has the name, or it was purged."""
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"there is no deleted branch '{branch}' to bring back",
+            hint="a deleted branch is kept until cleanup, or until its name is used again",
+        )
+        self.branch = branch
+
+    def details(self) -> dict[str, object]:
+        return {"branch": self.branch}
+
+
+def undelete_branch(door: Door, name: str) -> DeletedBranch:
+    """Bring back the branch of this name that was deleted last; durable when it returns.
+
+    The ref is created if absent, so another branch of the name is never overwritten.
+    """
+    name = name.strip()
+    locks = [layout.REFS_LOCK, layout.branch_lock(name)]
+    with door.storage.locks.lock_all(locks, doing=f"branch undelete {name}") as held:
+        faults.hit("branch.undelete_locked")
+        refuse_taken(door, name)
+        found = [each for each in read_deleted(door.storage.control) if each.name == name]
+        if not found:
+            raise NothingToUndelete(name)
+        _bring_back(door, found[-1], held)
+    return found[-1]
+
+
+def _bring_back(door: Door, record: DeletedBranch, held: HeldLocks) -> None:
+    _check_parent(door, record)
+    _check_files(door, record)
+    faults.hit("branch.undelete_checked")
+    held.check()
+    path = ref_path(manifest_ref(layout.MAIN_BRANCH), record.name)
+    try:
+        door.storage.control.create(path, record.ref)
+    except ObjectExists:
+        raise BranchExists(record.name) from None
+    faults.hit("branch.undeleted")
+    # From here on the record says nothing; it goes so that listings stay short.
+    forget_record(door, record.fork.identity, held)
+
+
+def _check_parent(door: Door, record: DeletedBranch) -> None:
+    """A branch reads data of the one it was made from; what is deleted may be purged, data and all."""
+    parent = record.fork.parent
+    if parent is not None and not is_live(door, Branch(parent, record.fork.ancestors[-1])):
+        raise RefusedError(
+            f"branch '{record.name}' was made from branch '{parent}', which is deleted",
+            hint=f"bring that back first: `omnigraph branch undelete {parent}`",
+        )
+
+
+def _check_files(door: Door, record: DeletedBranch) -> None:
+    """What is in its directories must be its own: another branch may have had the name since."""
+    twin = read_fork(door.tables, commits_ref(layout.MAIN_BRANCH), record.name)
+    if (None if twin is None else twin.identity) != record.twin:
+        raise NothingToUndelete(record.name)
+    door.tables.open(manifest_ref(record.name))

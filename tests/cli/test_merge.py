@@ -1,0 +1,282 @@
+"""`omnigraph branch merge`, `revert` and `branch reset` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph_core.graph import Graph
+from omnigraph_core.settings import Settings
+from tests.support.processes import Finished, Omnigraph
+from tests.support.records import PEOPLE, nodes
+
+SETTINGS = Settings(fsync=False, actor="ann")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ann's age and Cy clash, Bob is gone here and known there; Dee and Eve are new."""
+    root = tmp_path_factory.mktemp("merge") / "g"
+    graph = Graph.init(str(root), PEOPLE, SETTINGS)
+    people = " ".join(f'insert Person {{ name: "{name}", age: 1 }}' for name in ("Ann", "Bob", "Cy"))
+    graph.change(f"query q() {{ {people} }}")
+    graph.create_branch("dev")
+    graph.create_branch("clean")
+    graph.change('query q() { insert Person { name: "Eve" } }', branch="clean")
+    graph.change('query q() { update Person set { age: 2 } where name = "Ann" }', branch="dev")
+    graph.change('query q() { update Person set { age: 2 } where name = "Cy" }', branch="dev")
+    graph.change('query q() { insert Knows { from: "Ann", to: "Bob" } }', branch="dev")
+    graph.change('query q() { update Person set { age: 3 } where name = "Ann" }')
+    graph.change('query q() { delete Person where name = "Cy" }')
+    graph.change('query q() { delete Person where name = "Bob" }')
+    return root
+
+
+@pytest.fixture
+def place(template: Path, tmp_path: Path) -> Path:
+    root = tmp_path / "g"
+    shutil.copytree(template, root)
+    Graph.open(str(root), SETTINGS).relocate()
+    return root
+
+
+def run(omnigraph: Omnigraph, place: Path, *arguments: str | Path) -> Finished:
+    return omnigraph(*arguments, "--store", place, "--json")
+
+
+def failure(done: Finished) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.err.splitlines()[-1])
+    return found
+
+
+def people(place: Path, branch: str = "main") -> dict[str, int | None]:
+    found = nodes(Graph.open(str(place), SETTINGS), "Person", branch)
+    return {name: data.get("age") for name, data in found.items()}
+
+
+def edges(place: Path, branch: str = "main") -> int:
+    return Graph.open(str(place), SETTINGS).at(branch=branch).snapshot.entry("edge:Knows").row_count
+
+
+def conflicts_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def choose(path: Path, *choices: object) -> None:
+    lines = conflicts_in(path)
+    assert len(lines) == len(choices)
+    chosen = [{**line, "choice": choice} for line, choice in zip(lines, choices, strict=True)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in chosen))
+
+
+def test_a_merge_has_two_parents_and_says_what_it_did(place: Path, omnigraph: Omnigraph) -> None:
+    graph = Graph.open(str(place), SETTINGS)
+    ours, theirs = graph.head("main"), graph.head("clean")
+    assert ours is not None
+    assert theirs is not None
+    done = run(omnigraph, place, "branch", "merge", "clean")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert answer["outcome"] == "merged"
+    assert answer["tables"] == [{"table_key": "node:Person", "upserted": 1, "removed": 0}]
+    commit = Graph.open(str(place), SETTINGS).commit(answer["commit"])
+    assert (commit.parent_commit_id, commit.merged_parent_commit_id) == (ours.commit_id, theirs.commit_id)
+    assert people(place) == {"Ann": 3, "Eve": None}
+    again = json.loads(run(omnigraph, place, "branch", "merge", "clean").out)
+    assert (again["outcome"], again["commit"]) == ("already_up_to_date", None)
+
+
+def test_all_conflicts_at_once_and_nothing_changes(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    before, file = people(place), tmp_path / "c.jsonl"
+    done = run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    assert done.code == 3
+    found = failure(done)["merge_conflicts"]
+    assert [(each["kind"], each["type_name"], each["property"]) for each in found] == [
+        ("orphan_edge", "Knows", None),
+        ("divergent_update", "Person", "age"),
+        ("delete_vs_update", "Person", None),
+    ]
+    assert [(found[1][side]) for side in ("base", "ours", "theirs")] == [1, 3, 2]
+    assert [{key: line[key] for key in found[0]} for line in conflicts_in(file)] == found
+    assert people(place) == before
+    dry = json.loads(run(omnigraph, place, "branch", "merge", "dev", "--dry-run").out)
+    assert dry["conflicts"] == found
+    assert dry["commit"] is None
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected", "known"),
+    [
+        (("delete", "ours", "ours"), {"Ann": 3}, 0),
+        (("keep_node", "theirs", "theirs"), {"Ann": 2, "Bob": 1, "Cy": 2}, 1),
+        (("delete", {"value": 7}, {"value": {"name": "Cy", "age": 9}}), {"Ann": 7, "Cy": 9}, 0),
+        (("delete", {"value": None}, "delete"), {"Ann": None}, 0),
+    ],
+)
+def test_conflicts_taken_back_with_a_choice(
+    place: Path,
+    omnigraph: Omnigraph,
+    tmp_path: Path,
+    choices: tuple[object, ...],
+    expected: dict[str, int | None],
+    known: int,
+) -> None:
+    file = tmp_path / "c.jsonl"
+    run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    choose(file, *choices)
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file)
+    assert done.code == 0, done.err
+    assert people(place) == expected
+    assert edges(place) == known
+    assert json.loads(run(omnigraph, place, "branch", "merge", "dev").out)["outcome"] == "already_up_to_date"
+
+
+def test_a_resolution_is_good_for_its_heads_only(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    choose(file, "delete", "ours", "ours")
+    Graph.open(str(place), SETTINGS).change('query q() { insert Person { name: "Zoe" } }', branch="dev")
+    before = people(place)
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file)
+    assert done.code == 4
+    assert people(place) == before
+
+
+def test_missing_and_unknown_choices_are_listed(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    lines = conflicts_in(file)
+    other = {**lines[1], "entity_id": "Nobody", "choice": "ours"}
+    some = [other, {**lines[0], "choice": "delete"}, {**lines[2], "choice": "ours"}]
+    file.write_text("".join(json.dumps(line) + "\n" for line in some))
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file)
+    assert done.code == 7
+    found = failure(done)
+    assert [each["entity_id"] for each in found["unknown"]] == ["Nobody"]
+    assert [each["entity_id"] for each in found["missing"]] == ["Ann"]
+    file.write_text("")
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file)
+    assert done.code == 7
+    assert len(failure(done)["missing"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("mine", "none of"),
+        ({"value": "x"}, "expects I32"),
+        ({"valeu": 1}, "none of"),
+        (["ours"], "none of"),
+    ],
+)
+def test_choices_that_are_none(
+    place: Path, omnigraph: Omnigraph, tmp_path: Path, choice: object, said: str
+) -> None:
+    file = tmp_path / "c.jsonl"
+    run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    choose(file, "delete", choice, "ours")
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file)
+    assert done.code == 7
+    assert said in failure(done)["error"]
+
+
+@pytest.mark.parametrize("content", ["{}", "no json", '{"kind": "divergent_update"}', "[1]", "null"])
+def test_a_file_of_something_else(place: Path, omnigraph: Omnigraph, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "c.jsonl"
+    file.write_text(content)
+    assert run(omnigraph, place, "branch", "merge", "dev", "--resolve", file).code == 7
+
+
+def test_a_strategy_decides_the_rest(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    orphan, *_ = conflicts_in(file)
+    file.write_text(json.dumps({**orphan, "choice": "delete"}) + "\n")
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file, "--strategy", "theirs")
+    assert done.code == 0, done.err
+    assert people(place) == {"Ann": 2, "Cy": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("branch", "merge", "main"), 5),
+        (("branch", "merge", "dev", "--into", "dev"), 5),
+        (("branch", "merge", "nowhere"), 6),
+        (("branch", "merge", "dev", "--into", "nowhere"), 6),
+        (("branch", "merge", "dev", "--strategy", "mine"), 2),
+        (("branch", "merge", "dev", "--if-commit", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), 4),
+        (("branch", "merge", "dev", "--resolve", "/nowhere/c.jsonl"), 2),
+        (("branch", "merge", "dev", "--conflicts", "/nowhere/c.jsonl"), 2),
+        (("revert", "nowhere"), 6),
+        (("revert", "main~3"), 5),
+        (("revert", "main", "--branch", "nowhere"), 6),
+        (("branch", "reset", "dev", "nowhere"), 6),
+        (("branch", "reset", "nowhere", "main"), 6),
+    ],
+)
+def test_bad_input(place: Path, omnigraph: Omnigraph, arguments: tuple[str, ...], code: int) -> None:
+    before = people(place), people(place, "dev")
+    if arguments == ("revert", "main~3"):
+        arguments = ("revert", _first(place))
+    done = run(omnigraph, place, *arguments)
+    assert done.code == code, done.err
+    assert (people(place), people(place, "dev")) == before
+
+
+def _first(place: Path) -> str:
+    history = Graph.open(str(place), SETTINGS).log().history("main")
+    return history[-1].commit_id
+
+
+def test_the_source_is_deleted_after_a_merge(place: Path, omnigraph: Omnigraph) -> None:
+    assert run(omnigraph, place, "branch", "merge", "dev", "--delete-branch").code == 3
+    done = run(omnigraph, place, "branch", "merge", "clean", "--delete-branch")
+    assert done.code == 0, done.err
+    graph = Graph.open(str(place), SETTINGS)
+    assert "clean" not in graph.branches()
+    assert people(place) == {"Ann": 3, "Eve": None}
+    merged = graph.head("main")
+    assert merged is not None
+    assert graph.commit(merged.merged_parent_commit_id or "").branch == "clean"
+
+
+def test_revert_takes_back_one_commit(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    history = Graph.open(str(place), SETTINGS).log().history("main")
+    bob_went, cy_went, ann_aged = history[:3]
+    done = run(omnigraph, place, "revert", cy_went.commit_id)
+    assert done.code == 0, done.err
+    assert people(place) == {"Ann": 3, "Cy": 1}
+    assert run(omnigraph, place, "revert", bob_went.commit_id).code == 0
+    Graph.open(str(place), SETTINGS).change('query q() { update Person set { age: 5 } where name = "Ann" }')
+    file = tmp_path / "c.jsonl"
+    done = run(omnigraph, place, "revert", ann_aged.commit_id, "--conflicts", file)
+    assert done.code == 3
+    choose(file, "theirs")
+    assert run(omnigraph, place, "revert", bob_went.commit_id, "--resolve", file).code == 4
+    assert run(omnigraph, place, "revert", ann_aged.commit_id, "--resolve", file).code == 0
+    assert people(place) == {"Ann": 1, "Bob": 1, "Cy": 1}
+
+
+def test_revert_of_a_merge_takes_back_what_it_brought(place: Path, omnigraph: Omnigraph) -> None:
+    run(omnigraph, place, "branch", "merge", "clean")
+    assert run(omnigraph, place, "revert", "main").code == 0
+    assert people(place) == {"Ann": 3}
+
+
+def test_reset_makes_a_branch_what_another_is(place: Path, omnigraph: Omnigraph) -> None:
+    old = Graph.open(str(place), SETTINGS).head("dev")
+    assert old is not None
+    done = omnigraph("branch", "reset", "dev", "main", "--store", place)
+    assert done.code == 0, done.err
+    assert old.commit_id in done.err + done.out
+    assert people(place, "dev") == people(place)
+    assert edges(place, "dev") == 0
+    assert run(omnigraph, place, "branch", "reset", "dev", old.commit_id).code == 0
+    assert (people(place, "dev"), edges(place, "dev")) == ({"Ann": 2, "Bob": 1, "Cy": 2}, 1)
+    again = json.loads(run(omnigraph, place, "branch", "reset", "dev", "dev").out)
+    assert (again["outcome"], again["commit"]) == ("already_up_to_date", None)

@@ -1,0 +1,177 @@
+"""Merges beside others: what happens to the source, the target and the bases while one is prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnigraph_core import faults
+from omnigraph_core.errors import ConflictError, NotFoundError
+from omnigraph_core.graph import Graph
+from omnigraph_core.manifest.reader import BranchReplaced
+from omnigraph_core.merge import engine
+from omnigraph_core.merge.run import SchemasDiffer
+from omnigraph_core.settings import Settings
+from omnigraph_core.write.freshness import CommitPreconditionFailed
+from tests.support.records import PEOPLE, nodes
+
+SETTINGS = Settings(fsync=False, actor="ann")
+
+
+def insert(name: str, age: int = 1) -> str:
+    return f'query q() {{ insert Person {{ name: "{name}", age: {age} }} }}'
+
+
+def set_age(name: str, age: int) -> str:
+    return f'query q() {{ update Person set {{ age: {age} }} where name = "{name}" }}'
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    """dev has Dee, main has Max; both know Ann."""
+    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+    graph.change(insert("Ann"))
+    graph.create_branch("dev")
+    graph.change(insert("Dee"), branch="dev")
+    graph.change(insert("Max"))
+    return graph
+
+
+def other(graph: Graph) -> Graph:
+    """Another process, as far as the library can tell."""
+    return Graph.open(str(graph.location.path), SETTINGS)
+
+
+def once_staged(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Do something once, after the merge has read everything and before it takes the lock."""
+    original, done = engine.merge_tables, []
+
+    def merge_tables(*arguments: object) -> object:
+        found = list(original(*arguments))  # type: ignore[arg-type]
+        if not done:
+            done.append(True)
+            act()
+        return iter(found)
+
+    monkeypatch.setattr("omnigraph_core.merge.run.merge_tables", merge_tables)
+
+
+def test_a_source_that_moves_on_is_merged_as_it_was(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    tip = graph.head("dev")
+    assert tip is not None
+    once_staged(monkeypatch, lambda: other(graph).change(insert("Eve"), branch="dev"))
+    made = graph.merge("dev")
+    assert graph.commit(made.commit_id or "").merged_parent_commit_id == tip.commit_id
+    assert set(nodes(graph, "Person")) == {"Ann", "Dee", "Max"}
+    assert graph.merge("dev").outcome == "merged"
+    assert set(nodes(graph, "Person")) == {"Ann", "Dee", "Eve", "Max"}
+
+
+def test_a_source_that_is_replaced_is_not_merged(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another branch of the name has tables of the same names and versions of the same numbers."""
+
+    def replace() -> None:
+        rival = other(graph)
+        rival.delete_branch("dev")
+        rival.create_branch("dev", "main~1")
+        rival.change(insert("Fay"), branch="dev")
+
+    once_staged(monkeypatch, replace)
+    with pytest.raises((BranchReplaced, NotFoundError)):
+        graph.merge("dev")
+    assert set(nodes(graph, "Person")) == {"Ann", "Max"}
+    graph.merge("dev")
+    assert set(nodes(graph, "Person")) == {"Ann", "Fay", "Max"}
+
+
+def test_a_target_that_moves_is_merged_again(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    once_staged(monkeypatch, lambda: other(graph).change(set_age("Max", 7)))
+    made = graph.merge("dev")
+    assert set(nodes(graph, "Person")) == {"Ann", "Dee", "Max"}
+    assert nodes(graph, "Person")["Max"]["age"] == 7
+    history = list(graph.log().first_parents(made.commit_id or ""))
+    assert history[0].operation == "branchmerge"
+    assert history[1].operation == "mutation"
+
+
+def test_a_head_that_moves_without_a_table_makes_the_bases_stale(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody merges the same meanwhile: the second one has nothing to do any more."""
+    graph.create_branch("same")
+    graph.change(set_age("Ann", 5), branch="same")
+    graph.change(set_age("Ann", 5))
+    once_staged(monkeypatch, lambda: other(graph).merge("same"))
+    made = graph.merge("same")
+    assert (made.outcome, made.commit_id) == ("already_up_to_date", None)
+
+
+def test_a_merge_only_of_the_head_that_was_meant(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = graph.head("main")
+    assert head is not None
+    once_staged(monkeypatch, lambda: other(graph).change(set_age("Max", 7)))
+    with pytest.raises(CommitPreconditionFailed):
+        graph.merge("dev", if_commit=head.commit_id)
+    assert set(nodes(graph, "Person")) == {"Ann", "Max"}
+
+
+def test_a_source_that_moved_on_is_not_deleted(graph: Graph) -> None:
+    made = graph.merge("dev")
+    other(graph).change(insert("Eve"), branch="dev")
+    with pytest.raises(CommitPreconditionFailed):
+        graph.delete_branch("dev", only_at=made.source_commit_id)
+    assert "Eve" in nodes(graph, "Person", "dev")
+
+
+def test_a_merge_that_fails_leaves_nothing(graph: Graph) -> None:
+    before = graph.head("main")
+    faults.arm("write.before_a=error")
+    try:
+        with pytest.raises(faults.InjectedFault):
+            graph.merge("dev")
+    finally:
+        faults.arm("")
+    assert graph.head("main") == before
+    graph.merge("dev")
+    assert set(nodes(graph, "Person")) == {"Ann", "Dee", "Max"}
+
+
+def test_what_a_deleted_branch_brought_to_both_is_no_conflict(graph: Graph) -> None:
+    """Its commit is the base. It cannot be read any more; a fast-forward to it holds the same."""
+    graph.create_branch("s", "main~1")
+    graph.create_branch("f", "main~1")
+    graph.change(set_age("Ann", 2), branch="s")
+    assert graph.merge("s", "f").outcome == "fast_forward"
+    graph.merge("s")
+    graph.delete_branch("s")
+    graph.change(set_age("Ann", 1))
+    graph.change(insert("Fay"), branch="f")
+    made = graph.merge("f")
+    assert made.warnings == ()
+    assert nodes(graph, "Person")["Ann"]["age"] == 1
+
+
+def test_rows_are_merged_in_parts(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts of two rows: the outcome and the order of conflicts are as if all were one."""
+    monkeypatch.setattr(engine, "ROWS_AT_ONCE", 2)
+    for name in ("Bea", "Cal", "Eli", "Flo"):
+        graph.change(insert(name, 1))
+        graph.change(insert(name, 2), branch="dev")
+    graph.change(set_age("Ann", 3), branch="dev")
+    found = graph.merge("dev", dry_run=True)
+    assert [each.entity_id for each in found.conflicts] == ["Bea", "Cal", "Eli", "Flo"]
+    graph.merge("dev", strategy="theirs")
+    ages = {name: row["age"] for name, row in nodes(graph, "Person").items()}
+    assert ages == {"Ann": 3, "Bea": 2, "Cal": 2, "Dee": 1, "Eli": 2, "Flo": 2, "Max": 1}
+
+
+def test_schemas_that_differ_are_refused(graph: Graph) -> None:
+    graph.apply_schema(PEOPLE.replace("age: I32?", "age: I32?\n  nick: String?"), branch="dev")
+    before = graph.head("main")
+    with pytest.raises(SchemasDiffer) as raised:
+        graph.merge("dev")
+    assert isinstance(raised.value, ConflictError)
+    assert raised.value.steps == {"main": [], "dev": ["add property Person.nick: String?"]}
+    assert graph.head("main") == before

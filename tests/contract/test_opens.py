@@ -1,0 +1,116 @@
+"""How often one write opens each dataset: at most once before it has the lock, and once under it.
+
+Every open reads a manifest, and on object storage takes requests; they creep in unseen, one
+helper at a time. So the numbers are exact. A graph that was opened anew knows as much as a
+new process does: everything that is remembered belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import lance
+import pytest
+
+from omnigraph_core import layout
+from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.settings import Settings
+from omnigraph_core.storage import open_storage, parse_location
+from omnigraph_core.tables.limits import FRAGMENTS_MAX
+
+SCHEMA = "node Person { name: String @key }\nnode Place { name: String @key }"
+SETTINGS = Settings(fsync=False, actor="ann")
+PERSON = layout.table_path("node", "Person")
+
+Opens = dict[str, int]
+
+
+class Counted:
+    """The opens of one graph, without and with the lock of a branch."""
+
+    def __init__(self, root: Path, branch: str, patch: pytest.MonkeyPatch) -> None:
+        self.outside: Counter[str] = Counter()
+        self.locked: Counter[str] = Counter()
+        self._branch = branch
+        self._locks = open_storage(parse_location(str(root), root), SETTINGS).locks
+        original = lance.dataset
+
+        def opened(uri: str, **options: Any) -> lance.LanceDataset:
+            counted = self.locked if self._is_locked() else self.outside
+            counted[Path(uri).relative_to(root).as_posix()] += 1
+            return original(uri, **options)
+
+        patch.setattr(lance, "dataset", opened)
+        self.graph = Graph.open(str(root), SETTINGS, OpenMode.READ_WRITE)
+
+    def _is_locked(self) -> bool:
+        return self._locks.read_holder(layout.branch_lock(self._branch)) is not None
+
+    def insert(self, name: str) -> tuple[Opens, Opens]:
+        """Insert one row; what it opened outside and under the lock, opening the graph included."""
+        self.graph.change(f'query q() {{ insert Person {{ name: "{name}" }} }}', branch=self._branch)
+        counts = dict(self.outside), dict(self.locked)
+        self.outside.clear()
+        self.locked.clear()
+        return counts
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    graph = Graph.init(str(tmp_path / "g"), SCHEMA, SETTINGS)
+    graph.create_branch("dev")
+    return tmp_path / "g"
+
+
+def test_the_first_write_of_a_process(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it planned on is `__manifest` as it was opened first, if that is still HEAD under the lock."""
+    counted = Counted(root, "main", monkeypatch)
+    outside, locked = counted.insert("ann")
+    assert outside == {"__manifest": 1, "_graph_commits.lance": 1, PERSON: 1}
+    assert locked == {"_graph_commits.lance": 1, "_graph_commit_actors.lance": 1, PERSON: 1}
+
+
+def test_the_second_write_of_a_process(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows what it published, and that no log is torn."""
+    counted = Counted(root, "main", monkeypatch)
+    counted.insert("ann")
+    outside, locked = counted.insert("bob")
+    assert outside == {PERSON: 1}
+    assert locked == {"_graph_commits.lance": 1, "_graph_commit_actors.lance": 1, PERSON: 1}
+
+
+def test_a_write_after_that_of_another_process(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(root, "main", monkeypatch)
+    counted.insert("ann")
+    other = Graph.open(str(root), SETTINGS)
+    other.change('query q() { insert Person { name: "eve" } }')
+    counted.outside.clear()
+    counted.locked.clear()
+    outside, locked = counted.insert("bob")
+    assert outside == {"__manifest": 1, PERSON: 1}
+    assert locked == {"_graph_commits.lance": 1, "_graph_commit_actors.lance": 1, PERSON: 1}
+
+
+def test_writes_on_a_branch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first forks the table, under the lock; from then on a branch is like main."""
+    counted = Counted(root, "dev", monkeypatch)
+    manifest, commits, fork = (f"{path}/tree/dev" for path in ("__manifest", "_graph_commits.lance", PERSON))
+    outside, locked = counted.insert("ann")
+    assert outside == {"__manifest": 1, "_graph_commits.lance": 1, manifest: 1, commits: 1}
+    forking = {PERSON: 1, fork: 1}
+    assert locked == Counter({commits: 1, "_graph_commit_actors.lance": 1, fork: 1}) + Counter(forking)
+    outside, locked = counted.insert("bob")
+    assert outside == {fork: 1}
+    assert locked == {commits: 1, "_graph_commit_actors.lance": 1, fork: 1}
+
+
+def test_a_compaction_opens_nothing_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it is due is known from what was committed, not by looking."""
+    counted = Counted(root, "main", monkeypatch)
+    counted.insert("first")
+    for number in range(20):
+        outside, locked = counted.insert(f"p{number}")
+        assert max((outside | locked).values()) == 1, (number, outside, locked)
+    assert len(counted.graph.door.manifest.open("main").fragment_rows()) < FRAGMENTS_MAX

@@ -1,0 +1,88 @@
+"""docs/json.md has every key that shapes.py writes, in the section of its command."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.support.processes import REPOSITORY
+
+# The functions of shapes.py, and the section that describes what they return.
+SECTIONS = {
+    "failure": "Failures",
+    "initialized": "`init`",
+    "snapshot": "`snapshot`",
+    "loaded": "`load`",
+    "changed": "`change`",
+    "query_head": "`query`",
+    "query_metadata": "`query`",
+    "query_plan": "`query`",
+    "lint_report": "`lint`",
+    "blob": "`blob stat`",
+    "status": "`status`",
+    "branch_created": "`branch`",
+    "branch_list": "`branch`",
+    "branch_deleted": "`branch`",
+    "merged": "`branch merge`",
+    "branch_undeleted": "`branch`",
+    "tag": "`tag`",
+    "tag_created": "`tag`",
+    "tag_list": "`tag`",
+    "tag_deleted": "`tag`",
+    "commit": "`commit`",
+    "commit_list": "`commit`",
+    "diff_head": "`diff`",
+    "diff_counts": "`diff`",
+    "schema_difference": "`diff`",
+    "entity_change": "`diff`",
+    "pending_write": "`recovery`",
+    "recovery": "`recovery`",
+    "recovery_list": "`recovery`",
+    "recovery_run": "`recovery`",
+    "optimized": "`optimize`",
+    "cleaned": "`cleanup`",
+    "findings": "`doctor`",
+    "repaired": "`repair`",
+    "relocated": "`relocate`",
+    "schema": "`schema show`",
+    "schema_plan": "`schema plan`",
+    "schema_applied": "`schema apply`",
+    "schema_diff": "`schema diff`",
+    "spark_package": "`spark package`",
+    "version": "`version`",
+}
+# Returns a value, not an object.
+OTHERS = {"value"}
+
+SHAPES = ast.parse((REPOSITORY / "omnigraph_core" / "shapes.py").read_text(encoding="utf-8"))
+FUNCTIONS = {node.name: node for node in SHAPES.body if isinstance(node, ast.FunctionDef)}
+PAGE = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
+
+
+def keys_of(name: str) -> set[str]:
+    """Every key that a function writes, those of its private helpers included."""
+    keys: set[str] = set()
+    for node in ast.walk(FUNCTIONS[name]):
+        if isinstance(node, ast.Dict):
+            keys |= {key.value for key in node.keys if isinstance(key, ast.Constant)}
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            keys.add(node.slice.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("_"):
+            keys |= keys_of(node.func.id)
+    return keys
+
+
+def test_every_shape_has_a_section() -> None:
+    assert {name for name in FUNCTIONS if not name.startswith("_")} == SECTIONS.keys() | OTHERS
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_section_names_every_key(name: str) -> None:
+    section = re.search(rf"^## {re.escape(SECTIONS[name])}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    code = " ".join(re.findall(r"```.*?```|`[^`]+`", section[1], re.DOTALL))
+    keys = keys_of(name)
+    assert keys
+    assert keys - set(re.findall(r"\w+", code)) == set()
