@@ -1,4 +1,4 @@
-"""docs/json.md has every key that shapes.py writes, in the section of its command."""
+"""docs/json.md has every key that the shapes write, in the section of its command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.processes import REPOSITORY
 
-# The functions of shapes.py, and the section that describes what they return.
+# The functions of omnigraph_core/shapes, and the section that describes what they return.
 SECTIONS = {
     "failure": "Failures",
     "initialized": "`init`",
@@ -56,8 +56,11 @@ SECTIONS = {
 # Returns a value, not an object.
 OTHERS = {"value"}
 
-SHAPES = ast.parse((REPOSITORY / "omnigraph_core" / "shapes.py").read_text(encoding="utf-8"))
-FUNCTIONS = {node.name: node for node in SHAPES.body if isinstance(node, ast.FunctionDef)}
+SHAPES = [
+    ast.parse(path.read_text(encoding="utf-8"))
+    for path in (REPOSITORY / "omnigraph_core" / "shapes").glob("*.py")
+]
+FUNCTIONS = {node.name: node for tree in SHAPES for node in tree.body if isinstance(node, ast.FunctionDef)}
 PAGE = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
 
 
@@ -72,6 +75,10 @@ def keys_of(name: str) -> set[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("_"):
             keys |= keys_of(node.func.id)
     return keys
+
+
+def test_no_name_is_used_twice() -> None:
+    assert len(FUNCTIONS) == sum(isinstance(node, ast.FunctionDef) for tree in SHAPES for node in tree.body)
 
 
 def test_every_shape_has_a_section() -> None:

@@ -1,0 +1,94 @@
+"""Shapes of branches, tags and commits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph_core.shapes.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from omnigraph_core.history.deleted import DeletedBranch
+    from omnigraph_core.history.log import GraphCommit
+    from omnigraph_core.history.removed import Removals
+    from omnigraph_core.history.tags import Tag
+
+
+def branch_created(uri: str, name: str, source: str, actor: str, start: GraphCommit) -> JsonObject:
+    """`source` is the ref it starts from, as given, and `start` the commit that is."""
+    return {
+        "uri": uri,
+        "from": source,
+        "name": name,
+        "actor_id": actor,
+        "graph_commit_id": start.commit_id,
+    }
+
+
+def branch_list(names: Sequence[str]) -> JsonObject:
+    return {"branches": list(names)}
+
+
+def branch_deleted(uri: str, name: str, actor: str) -> JsonObject:
+    return {"uri": uri, "name": name, "actor_id": actor}
+
+
+def branch_undeleted(uri: str, of: DeletedBranch, actor: str) -> JsonObject:
+    return {"uri": uri, "name": of.name, "graph_commit_id": of.head, "actor_id": actor}
+
+
+def tag(of: Tag) -> JsonObject:
+    return {
+        "name": of.name,
+        "graph_commit_id": of.commit_id,
+        "manifest_branch": of.branch,
+        "manifest_version": of.manifest_version,
+        "actor_id": of.actor_id,
+        "message": of.message,
+        "created_at": of.created_at,
+    }
+
+
+def tag_created(of: Tag, uri: str) -> JsonObject:
+    return {"uri": uri, **tag(of)}
+
+
+def tag_list(tags: Iterable[Tag]) -> JsonObject:
+    return {"tags": [tag(each) for each in tags]}
+
+
+def tag_deleted(name: str, of: Tag | None, uri: str, actor: str) -> JsonObject:
+    """`of` is what it was, if that could be read."""
+    commit_id = None if of is None else of.commit_id
+    return {"uri": uri, "name": name, "graph_commit_id": commit_id, "actor_id": actor}
+
+
+def commit(of: GraphCommit, removals: Removals) -> JsonObject:
+    return {
+        "graph_commit_id": of.commit_id,
+        "manifest_branch": of.branch,
+        "manifest_version": of.manifest_version,
+        "parent_commit_id": of.parent_commit_id,
+        "merged_parent_commit_id": of.merged_parent_commit_id,
+        "actor_id": of.actor_id,
+        "created_at": of.created_at,
+        "operation": of.operation,
+        "message": of.message,
+        "schema_hash": of.schema_hash,
+        "details": json.loads(of.details) if of.details else None,
+        "removed": removals.removed_at(of) is not None,
+    }
+
+
+def commit_list(commits: Iterable[GraphCommit], removals: Removals) -> JsonObject:
+    return {"commits": [_listed_commit(each, removals) for each in commits]}
+
+
+def _listed_commit(of: GraphCommit, removals: Removals) -> JsonObject:
+    """A commit in a listing: without the digests of its files, of which there may be many."""
+    content = commit(of, removals)
+    details = content["details"]
+    if isinstance(details, dict):
+        content["details"] = {key: value for key, value in details.items() if key != "files"} or None
+    return content

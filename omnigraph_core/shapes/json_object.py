@@ -1,0 +1,5 @@
+"""What a shape is."""
+
+from __future__ import annotations
+
+JsonObject = dict[str, object]

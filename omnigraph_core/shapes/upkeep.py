@@ -1,0 +1,165 @@
+"""Shapes of recovery and maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph_core.shapes.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from omnigraph_core.history.recoveries import Recovery, TableOutcome
+    from omnigraph_core.maintenance.cleanup import Cleaned
+    from omnigraph_core.maintenance.doctor import Finding as Diagnosis
+    from omnigraph_core.maintenance.optimize import Optimized
+    from omnigraph_core.maintenance.repair import Repaired
+    from omnigraph_core.write.sidecar import Sidecar
+    from omnigraph_core.write.sweep import SweepReport
+
+
+def pending_write(sidecar: Sidecar) -> JsonObject:
+    return {
+        "operation_id": sidecar.operation_id,
+        "branch": sidecar.branch,
+        "actor_id": sidecar.actor_id,
+        "writer_kind": sidecar.writer_kind,
+        "started_at": sidecar.started_at,
+        "tables": [
+            {
+                "table_key": table.table_key,
+                "expected_version": table.expected_version,
+                "post_commit_pin": table.post_commit_pin,
+            }
+            for table in sidecar.tables
+        ],
+    }
+
+
+def recovery(of: Recovery) -> JsonObject:
+    return {
+        "operation_id": of.operation_id,
+        "recovery_kind": of.recovery_kind,
+        "branch": of.branch,
+        "graph_commit_id": of.graph_commit_id,
+        "recovery_for_actor": of.recovery_for_actor,
+        "sidecar_writer_kind": of.sidecar_writer_kind,
+        "created_at": of.created_at,
+        "tables": [_table_outcome(outcome) for outcome in of.outcomes],
+    }
+
+
+def recovery_list(pending: Iterable[Sidecar], done: Iterable[Recovery]) -> JsonObject:
+    return {
+        "pending": [pending_write(sidecar) for sidecar in pending],
+        "recoveries": [recovery(each) for each in done],
+    }
+
+
+def recovery_run(report: SweepReport) -> JsonObject:
+    return {
+        "recovered": [
+            {
+                "operation_id": each.operation_id,
+                "branch": each.branch,
+                "recovery_kind": each.recovery_kind,
+                "graph_commit_id": each.commit_id,
+                "tables": [_table_outcome(outcome) for outcome in each.outcomes],
+            }
+            for each in report.recovered
+        ],
+        "live": list(report.live),
+    }
+
+
+def _table_outcome(outcome: TableOutcome) -> JsonObject:
+    return {
+        "table_key": outcome.table_key,
+        "from_version": outcome.from_version,
+        "to_version": outcome.to_version,
+        "classification": outcome.classification,
+    }
+
+
+def optimized(results: Sequence[Optimized], uri: str, *, dry_run: bool) -> JsonObject:
+    """One run of optimize; of several branches, the tables of each name theirs."""
+    return {
+        "uri": uri,
+        "branches": [each.branch for each in results],
+        "tables": [
+            {
+                "branch": result.branch,
+                "table_key": table.table_key,
+                "fragments": table.fragments,
+                "fragments_after": table.fragments_after,
+                "indexes": list(table.indexes),
+                "bytes_written": table.bytes_written,
+                "committed": table.committed,
+                "skipped": table.skipped.value if table.skipped else None,
+            }
+            for result in results
+            for table in result.tables
+        ],
+        "commits": [commit for result in results for commit in result.commit_ids],
+        "warnings": [warning for result in results for warning in result.warnings],
+        "dry_run": dry_run,
+    }
+
+
+def cleaned(result: Cleaned, uri: str, *, dry_run: bool) -> JsonObject:
+    """One run of cleanup: each lineage of which something went, or would go."""
+    return {
+        "uri": uri,
+        "tables": [
+            {
+                "table_key": table.table_key,
+                "branch": table.branch,
+                "action": table.action,
+                "versions_removed": table.versions,
+                "versions_left": table.versions_left,
+                "files_removed": table.files,
+                "bytes_removed": table.bytes,
+                "error": table.error,
+            }
+            for table in result.tables
+        ],
+        "commits_removed": result.commits_removed,
+        "commits_left": result.commits_left,
+        "dry_run": dry_run,
+    }
+
+
+def findings(found: Sequence[Diagnosis], uri: str) -> JsonObject:
+    """What doctor found."""
+    return {
+        "uri": uri,
+        "findings": [
+            {
+                "check": each.check,
+                "severity": each.severity.value,
+                "subject": each.subject,
+                "message": each.message,
+                "fix": each.fix,
+            }
+            for each in found
+        ],
+    }
+
+
+def repaired(result: Repaired, uri: str) -> JsonObject:
+    return {
+        "uri": uri,
+        "branch": result.branch,
+        "tables": [
+            {
+                "table_key": table.table_key,
+                "manifest_version": table.published_version,
+                "head_version": table.head_version,
+                "classification": table.classification.value,
+                "action": table.action.value,
+                "operations": list(table.operations),
+                "reason": table.reason,
+            }
+            for table in result.tables
+        ],
+        "commit": result.commit_id,
+    }
