@@ -17,12 +17,14 @@ from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
+from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
-from omnigraph_core.tables.fork_refs import Fork, decode_ref, ref_path
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.fork_refs import Fork, decode_ref, read_fork, ref_path
 
 _VERSION = 1
 _SUFFIX = ".json"
@@ -108,6 +110,21 @@ def read_record(control: ControlStore, identity: str) -> DeletedBranch | None:
         return _from_json(identity, parse_json(found.data))
     except (ValueError, KeyError, TypeError) as error:
         raise DeletedDamaged(path, str(error) or repr(error)) from error
+
+
+def find_aside(tables: Tables, branch: Branch) -> DeletedBranch | None:
+    """The record of exactly this branch, if it is deleted and what is in its directories is its own.
+
+    Another branch of its name may have been there since; but that takes the record away first.
+    """
+    record = None if branch.identity is None else read_record(tables.storage.control, branch.identity)
+    return None if record is None or record.on != branch or not has_its_files(tables, record) else record
+
+
+def has_its_files(tables: Tables, record: DeletedBranch) -> bool:
+    """Is the twin still the one that the branch had when it was deleted?"""
+    twin = read_fork(tables, commits_ref(layout.MAIN_BRANCH), record.name)
+    return (None if twin is None else twin.identity) == record.twin
 
 
 def _is_live(control: ControlStore, record: DeletedBranch) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core.errors import NotFoundError, OmnigraphError
+from omnigraph_core.history.deleted import find_aside
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.history.removed import read_removals
 from omnigraph_core.manifest.branch import Branch
@@ -38,6 +39,32 @@ def branch_of(manifest: Manifest, commit: GraphCommit) -> Branch:
         raise CommitGone(commit)
     read_removals(manifest.tables.storage.control).refuse(commit)
     return named
+
+
+def branch_of_any(manifest: Manifest, commit: GraphCommit) -> Branch:
+    """The same, also of a branch that is put aside: until it is given up, its files are there."""
+    try:
+        return branch_of(manifest, commit)
+    except CommitGone:
+        if commit.branch_is_gone or find_aside(manifest.tables, commit.on) is None:
+            raise
+    read_removals(manifest.tables.storage.control).refuse(commit)
+    return commit.on
+
+
+def snapshot_at_any(manifest: Manifest, commit: GraphCommit) -> Snapshot:
+    """The graph as it was at a commit of any branch, one that is put aside included.
+
+    What was read counts only if `branch_of_any` says the same afterwards.
+    """
+    try:
+        return snapshot_at(manifest, commit)
+    except CommitGone:
+        on = branch_of_any(manifest, commit)
+    found = manifest.snapshot_of(on, commit.manifest_version)
+    if found.head is None or found.head.commit_id != commit.commit_id:
+        raise CommitGone(commit)
+    return found
 
 
 def snapshot_at(manifest: Manifest, commit: GraphCommit) -> Snapshot:

@@ -242,8 +242,11 @@ class Manifest:
 
     def snapshot_at_version(self, version: int, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it was at a manifest version. For a commit, see `history/travel.py`."""
-        looked_at = self.branch(branch)
-        return _full_state(self.open(branch, version)).snapshot(looked_at)
+        return self.snapshot_of(self.branch(branch), version)
+
+    def snapshot_of(self, branch: Branch, version: int) -> Snapshot:
+        """The same, also of a branch that is deleted and whose files are still there."""
+        return _full_state(self.open(branch.name, version)).snapshot(branch)
 
     def version_metadata(self, branch: str, table_key: str, version: int) -> VersionMetadata | None:
         """What the row of exactly this table version says, also when newer ones exist."""

@@ -100,7 +100,7 @@ class _Merger:
             side.snapshot.entry(key) for side in (self._sides.theirs, self._sides.ours)
         )
         known = [state.snapshot.entry(key) for state in self._sides.bases.values()]
-        if theirs_entry == ours_entry or all(theirs_entry == each for each in known):
+        if theirs_entry == ours_entry or (known and all(theirs_entry == each for each in known)):
             return None
         changed = [self._differing(one, other) for one, other in self._pairs()]
         if len(changed) == 1 and changed[0].gone.rows + changed[0].come.rows <= ROWS_AT_ONCE:

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from omnigraph_core.change.plan import Intent, plan_changes
 from omnigraph_core.diff.graph import State
-from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError
+from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError, StorageError
 from omnigraph_core.history.bases import ancestors, find_bases, parents_of
 from omnigraph_core.history.carry import carry_commits
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
@@ -160,7 +160,11 @@ class Merge:
             check_head(self._intent.if_commit, attempt.snapshot)
             log, tip = self._logs(source, target)
             states = States(self._door, log)
-            found = self._merged(attempt, states, tip, source)
+            try:
+                found = self._merged(attempt, states, tip, source)
+            except (NotFoundError, StorageError):
+                states.prove()  # What was read may have gone meanwhile; then it is another merge.
+                raise
             if found.outcome is Outcome.UP_TO_DATE:
                 return None
             plan = self._planned(attempt, found)

@@ -6,10 +6,13 @@ from omnigraph_core.diff.graph import State
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.history.bases import Parents, ancestors, parents_of
 from omnigraph_core.history.log import CommitLog, GraphCommit
-from omnigraph_core.history.travel import branch_of, snapshot_at
+from omnigraph_core.history.removed import CommitRemoved
+from omnigraph_core.history.travel import CommitGone, branch_of, branch_of_any, snapshot_at, snapshot_at_any
 from omnigraph_core.manifest.reader import BranchReplaced
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.freshness import StalePlan
 
 
 class States:
@@ -21,34 +24,47 @@ class States:
         self.parents: Parents = parents_of(log)
         self._holders: dict[str, GraphCommit | None] = {}
         self._read: dict[str, GraphCommit] = {}
+        self._bases: dict[str, GraphCommit] = {}
 
     def of(self, commit: GraphCommit) -> State:
-        """What the commit holds."""
+        """What the commit of a live branch holds."""
         self._read[commit.commit_id] = commit
-        snapshot = snapshot_at(self._door.manifest, commit)
+        return self._state(snapshot_at(self._door.manifest, commit))
+
+    def _state(self, snapshot: Snapshot) -> State:
         return State(snapshot, Attempt(snapshot, self._door.schemas).schema)
 
     def at(self, commit_id: str) -> State:
-        """What a commit held, from wherever it can be read."""
+        """What a base held, from wherever it can be read."""
         holder = self._holder(commit_id)
         if holder is None:
             raise NotFoundError(f"commit {commit_id} cannot be read any more")
-        return self.of(holder)
+        self._bases[holder.commit_id] = holder
+        return self._state(snapshot_at_any(self._door.manifest, holder))
 
     def is_readable(self, commit_id: str) -> bool:
         return self._holder(commit_id) is not None
 
     def prove(self) -> None:
-        """Raise unless every branch that was read from is still there.
+        """Raise unless every branch that was read from is still there; a base may be put aside.
 
         Another one may have got its name, and versions of the same numbers; what was read is its
-        own if it is there afterwards. That it moved on meanwhile is no matter.
+        own if it is there afterwards. That it moved on meanwhile is no matter. `StalePlan` if
+        another base has to be found, or another head of the source.
         """
-        for commit in self._read.values():
-            try:
-                branch_of(self._door.manifest, commit)
-            except NotFoundError as error:
-                raise BranchReplaced(f"branch '{commit.branch}' was deleted while it was read") from error
+        manifest = self._door.manifest
+        try:
+            for commit in self._read.values():
+                branch_of(manifest, commit)
+        except CommitGone as error:
+            raise BranchReplaced(f"branch '{error.branch}' was deleted while it was read") from error
+        except CommitRemoved as error:
+            raise StalePlan("graph_head", 0, 0) from error
+        try:
+            for commit in self._bases.values():
+                branch_of_any(manifest, commit)
+        except NotFoundError as error:
+            raise StalePlan("graph_head", 0, 0) from error
 
     def _holder(self, commit_id: str) -> GraphCommit | None:
         """The commit itself; or, if it went with its branch, one that holds the same."""
@@ -69,7 +85,7 @@ class States:
 
     def _has_tables(self, commit: GraphCommit) -> bool:
         try:
-            for entry in snapshot_at(self._door.manifest, commit).tables.values():
+            for entry in snapshot_at_any(self._door.manifest, commit).tables.values():
                 self._door.tables.open(entry.ref, entry.table_version)
         except NotFoundError:
             return False

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError, RefusedError
-from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.deleted import DeletedBranch, read_deleted
+from omnigraph_core.history.deleted import DeletedBranch, has_its_files, read_deleted
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.storage import HeldLocks, ObjectExists
-from omnigraph_core.tables.fork_refs import read_fork, ref_path
+from omnigraph_core.tables.fork_refs import ref_path
 from omnigraph_core.write.branches import BranchExists, refuse_taken
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.put_aside import forget_record, is_live
@@ -73,7 +72,6 @@ def _check_parent(door: Door, record: DeletedBranch) -> None:
 
 def _check_files(door: Door, record: DeletedBranch) -> None:
     """What is in its directories must be its own: another branch may have had the name since."""
-    twin = read_fork(door.tables, commits_ref(layout.MAIN_BRANCH), record.name)
-    if (None if twin is None else twin.identity) != record.twin:
+    if not has_its_files(door.tables, record):
         raise NothingToUndelete(record.name)
     door.tables.open(manifest_ref(record.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,16 +45,16 @@ def other(graph: Graph) -> Graph:
     return Graph.open(str(graph.location.path), SETTINGS)
 
 
-def once_staged(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something once, after the merge has read everything and before it takes the lock."""
+def once_staged(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], *, is_read: bool = True) -> None:
+    """Do something once, when the merge has read everything, or nothing but heads; no lock is taken yet."""
     original, done = engine.merge_tables, []
 
     def merge_tables(*arguments: object) -> object:
-        found = list(original(*arguments))  # type: ignore[arg-type]
+        found = list(original(*arguments)) if is_read or done else None  # type: ignore[arg-type]
         if not done:
             done.append(True)
             act()
-        return iter(found)
+        return iter(list(original(*arguments)) if found is None else found)  # type: ignore[arg-type]
 
     monkeypatch.setattr("omnigraph_core.merge.run.merge_tables", merge_tables)
 
@@ -151,6 +152,81 @@ def test_what_a_deleted_branch_brought_to_both_is_no_conflict(graph: Graph) -> N
     made = graph.merge("f")
     assert made.warnings == ()
     assert nodes(graph, "Person")["Ann"]["age"] == 1
+
+
+def taken_back_since(graph: Graph) -> None:
+    """s brought Ann's age to main and f, by merges that are no fast-forward; main took it back."""
+    graph.create_branch("f", "main~1")
+    graph.change(insert("Flo"), branch="f")
+    graph.create_branch("s", "main~1")
+    graph.change(set_age("Ann", 2), branch="s")
+    graph.merge("s")
+    assert graph.merge("s", "f").outcome == "merged"
+    graph.delete_branch("s")
+    graph.change(set_age("Ann", 1))
+    graph.change(insert("Fay"), branch="f")
+
+
+def test_a_base_is_read_from_a_branch_that_is_put_aside(graph: Graph) -> None:
+    taken_back_since(graph)
+    made = graph.merge("f")
+    assert made.warnings == ()
+    assert nodes(graph, "Person")["Ann"]["age"] == 1
+    assert {"Flo", "Fay"} <= set(nodes(graph, "Person"))
+
+
+def test_a_base_that_was_given_up_is_passed_over_and_said(graph: Graph) -> None:
+    taken_back_since(graph)
+    (aside,) = graph.deleted_branches()
+    graph.create_branch("s")
+    graph.change(insert("Sue"), branch="s")
+    made = graph.merge("f", dry_run=True)
+    assert [warning.split()[1] for warning in made.warnings] == [aside.head]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_base_that_is_given_up_while_it_is_read_is_passed_over(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, *, is_read: bool
+) -> None:
+    """The files of another branch are at its place by then, with versions of the same numbers."""
+    taken_back_since(graph)
+
+    def replace() -> None:
+        rival = other(graph)
+        rival.create_branch("s")
+        rival.change(insert("Sue"), branch="s")
+
+    once_staged(monkeypatch, replace, is_read=is_read)
+    made = graph.merge("f")
+    assert len(made.warnings) == 1
+    assert made.bases != ()
+    assert {"Flo", "Fay"} <= set(nodes(graph, "Person"))
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_base_that_cleanup_removes_while_it_is_read_is_passed_over(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, *, is_read: bool
+) -> None:
+    taken_back_since(graph)
+    once_staged(monkeypatch, lambda: other(graph).cleanup(keep=3, grace_s=0), is_read=is_read)
+    made = graph.merge("f")
+    assert len(made.warnings) == 1
+    assert {"Flo", "Fay"} <= set(nodes(graph, "Person"))
+
+
+def test_without_any_base_all_of_theirs_is_new(graph: Graph) -> None:
+    """Nobody removes all of them, but a record may say so. Then no row of theirs is passed over."""
+    graph.change(set_age("Ann", 3), branch="dev")
+    floor = {"floor": 1_000, "kept": [graph.snapshot().manifest_version], "removed_at": "1", "actor_id": "x"}
+    record = {"branch": "main", "identity": None, **floor}
+    content = {"schema_version": 1, "revision": "R", "branches": [record]}
+    (graph.location.path / "__cleanup.json").write_text(json.dumps(content))
+    found = graph.merge("dev", dry_run=True)
+    assert found.bases == ()
+    assert [(each.kind, each.entity_id) for each in found.conflicts] == [("divergent_insert", "Ann")]
+    graph.merge("dev", strategy="theirs")
+    ages = {name: row["age"] for name, row in nodes(graph, "Person").items()}
+    assert ages == {"Ann": 3, "Dee": 1, "Max": 1}
 
 
 def test_rows_are_merged_in_parts(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

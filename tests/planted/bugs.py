@@ -1440,6 +1440,22 @@ def merge_what_had_the_name(plant: Plant) -> None:
     plant.replace(states.States, "prove", _nothing)
 
 
+@bug(f"{MERGES}::test_a_base_is_read_from_a_branch_that_is_put_aside", r"assert")
+def forget_bases_of_deleted_branches(plant: Plant) -> None:
+    """What a deleted branch brought to both sides is a change of each."""
+    from omnigraph_core.history import travel
+
+    plant.replace(travel, "find_aside", lambda original: lambda tables, branch: None)
+
+
+@bug(f"{MERGES}::test_without_any_base_all_of_theirs_is_new", r"assert")
+def merge_nothing_without_a_base(plant: Plant) -> None:
+    """Theirs is as in all bases, of which there are none."""
+    from omnigraph_core.merge import engine
+
+    plant.replace(engine._Merger, "_candidates", lambda original: lambda self, changed: [])
+
+
 @bug(f"{MERGES}::test_a_head_that_moves_without_a_table_makes_the_bases_stale", r"assert")
 def merge_onto_any_head(plant: Plant) -> None:
     """The bases of a merge hold although the head has moved."""
