@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "branch": ("branch",),
     "tag": ("tag",),
     "merging": ("revert",),
+    "undo": ("undo",),
+    "op": ("op",),
     "commit": ("commit",),
     "diff": ("diff",),
     "schema": ("schema",),

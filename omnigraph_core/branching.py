@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from omnigraph_core.history.deleted import DeletedBranch
     from omnigraph_core.history.log import GraphCommit
     from omnigraph_core.history.tags import Tag
+    from omnigraph_core.write.moves import Note
 
 
 class GraphBranches(GraphMaintenance):
@@ -19,25 +20,40 @@ class GraphBranches(GraphMaintenance):
     def branches(self) -> list[str]:
         return self._manifest.branch_names()
 
-    def create_branch(self, name: str, source: str = layout.MAIN_BRANCH) -> GraphCommit:
+    def create_branch(
+        self,
+        name: str,
+        source: str = layout.MAIN_BRANCH,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> GraphCommit:
         """Make a branch that starts at a ref; returns the commit it starts at."""
         arguments.texts(name=name, source=source)
         from omnigraph_core.write.branches import create_branch
 
+        note = self._note(actor, message)
         commit = self._readable_commit(source)
-        create_branch(self.door, name, commit)
+        create_branch(self.door, name, commit, note)
         return commit
 
-    def delete_branch(self, name: str, *, actor: str | None = None, only_at: str | None = None) -> None:
+    def delete_branch(
+        self,
+        name: str,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        only_at: str | None = None,
+    ) -> None:
         """Delete a branch; with `only_at`, only if that commit still is its head.
 
         It is put aside until cleanup, or until its name is used again.
         """
         arguments.texts(name=name)
-        arguments.optional_texts(actor=actor, only_at=only_at)
+        arguments.optional_texts(only_at=only_at)
         from omnigraph_core.write.branches import delete_branch
 
-        delete_branch(self.door, name, self._signed(actor), only_at=only_at)
+        delete_branch(self.door, name, self._note(actor, message), only_at=only_at)
 
     def deleted_branches(self) -> list[DeletedBranch]:
         """Deleted branches that can be brought back, the one deleted first comes first."""
@@ -45,12 +61,14 @@ class GraphBranches(GraphMaintenance):
 
         return read_deleted(self._storage.control)
 
-    def undelete_branch(self, name: str) -> DeletedBranch:
+    def undelete_branch(
+        self, name: str, *, actor: str | None = None, message: str | None = None
+    ) -> DeletedBranch:
         """Bring back the branch of this name that was deleted last, as it was."""
         arguments.texts(name=name)
         from omnigraph_core.write.undelete import undelete_branch
 
-        return undelete_branch(self.door, name)
+        return undelete_branch(self.door, name, self._note(actor, message))
 
     def tags(self) -> list[Tag]:
         """All tags, by name."""
@@ -68,14 +86,20 @@ class GraphBranches(GraphMaintenance):
     ) -> Tag:
         """Name the commit that a ref names now; `tag:NAME` is that commit from then on."""
         arguments.texts(name=name, ref=ref)
-        arguments.optional_texts(actor=actor, message=message)
         from omnigraph_core.write.tags import create_tag
 
-        return create_tag(self.door, name, self._readable_commit(ref), self._signed(actor), message)
+        note = self._note(actor, message)
+        return create_tag(self.door, name, self._readable_commit(ref), note, message)
 
-    def delete_tag(self, name: str) -> Tag | None:
+    def delete_tag(self, name: str, *, actor: str | None = None, message: str | None = None) -> Tag | None:
         """Give a tag up; returns what it named, None if nobody could read that."""
         arguments.texts(name=name)
         from omnigraph_core.write.tags import delete_tag
 
-        return delete_tag(self.door, name)
+        return delete_tag(self.door, name, self._note(actor, message))
+
+    def _note(self, actor: str | None, message: str | None, undoes: str | None = None) -> Note:
+        arguments.optional_texts(actor=actor, message=message)
+        from omnigraph_core.write.moves import Note
+
+        return Note(self._signed(actor), message, undoes)

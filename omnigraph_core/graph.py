@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Unpack
 
 from omnigraph_core import arguments, layout
-from omnigraph_core.branching import GraphBranches
 from omnigraph_core.catalog.files import Catalog, source_at
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import read_stamp
@@ -16,6 +15,7 @@ from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import LockHolder, parse_location
+from omnigraph_core.undoing import GraphOperations
 from omnigraph_core.view import QueryOptions, View
 from omnigraph_core.write.pending import pending_operations
 from omnigraph_core.write.root import GraphNotFound as GraphNotFound
@@ -40,7 +40,7 @@ class OpenMode(StrEnum):
     READ_WRITE = "read-write"
 
 
-class Graph(GraphBranches):
+class Graph(GraphOperations):
     """One graph at one place."""
 
     @classmethod

@@ -23,6 +23,7 @@ STAGING_DIR = "__staging"
 SCHEMA_DIR = "__schema"
 TAGS_DIR = "__tags"
 DELETED_DIR = "__deleted"
+OPERATIONS_DIR = "__operations"
 NODES_DIR = "nodes"
 EDGES_DIR = "edges"
 
@@ -53,6 +54,7 @@ ROOT_NAMES = frozenset(
         SCHEMA_DIR,
         TAGS_DIR,
         DELETED_DIR,
+        OPERATIONS_DIR,
         NODES_DIR,
         EDGES_DIR,
         SCHEMA_SOURCE,
@@ -121,3 +123,17 @@ def tag(name: str) -> str:
 def deleted_branch(identity: str) -> str:
     """Where the ref of a deleted branch is put aside."""
     return f"{DELETED_DIR}/{identity}.json"
+
+
+BEGUN_OPERATIONS = f"{OPERATIONS_DIR}/begun"
+DONE_OPERATIONS = f"{OPERATIONS_DIR}/done"
+
+
+def begun_operation(operation_id: str) -> str:
+    """Where it is written down that a ref is about to move."""
+    return f"{BEGUN_OPERATIONS}/{operation_id}.json"
+
+
+def done_operation(operation_id: str) -> str:
+    """Where it is written down that it has moved."""
+    return f"{DONE_OPERATIONS}/{operation_id}.json"

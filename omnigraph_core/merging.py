@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from omnigraph_core import arguments, layout
 from omnigraph_core.writes import GraphWrites
 
 if TYPE_CHECKING:
-    from omnigraph_core.change.plan import Intent
     from omnigraph_core.merge.resolve import Resolution
     from omnigraph_core.merge.run import Merge, Merged
 
@@ -53,7 +53,9 @@ class GraphMerges(GraphWrites):
         arguments.texts(ref=ref, branch=branch)
         commit = self._readable_commit(ref)
         named = message if message is not None else f"Revert {commit.commit_id}"
-        return self._merging(strategy, actor, named, None, resolution, dry_run).revert(commit, branch)
+        about = {"reverts": commit.commit_id}
+        merging = self._merging(strategy, actor, named, None, resolution, dry_run, about)
+        return merging.revert(commit, branch)
 
     def reset_branch(
         self,
@@ -68,7 +70,8 @@ class GraphMerges(GraphWrites):
         arguments.texts(name=name, ref=ref)
         commit = self._readable_commit(ref)
         named = message if message is not None else f"Reset to {commit.commit_id}"
-        return self._merging("fail", actor, named, None, None, dry_run).reset(name, commit)
+        about = {"resets_to": commit.commit_id}
+        return self._merging("fail", actor, named, None, None, dry_run, about).reset(name, commit)
 
     def _merging(
         self,
@@ -78,6 +81,7 @@ class GraphMerges(GraphWrites):
         if_commit: str | None,
         resolution: Resolution | None,
         dry_run: bool,
+        about: Mapping[str, object] | None = None,
     ) -> Merge:
         arguments.texts(strategy=strategy)
         arguments.optional_texts(actor=actor, message=message, if_commit=if_commit)
@@ -92,5 +96,5 @@ class GraphMerges(GraphWrites):
             arguments.instance("resolution", resolution, Resolution, "a resolution or None")
 
         prefer = None if strategy == "fail" else arguments.choice("strategy", strategy, Preference)
-        intent: Intent = Intent(WriterKind.BRANCH_MERGE, self._signed(actor), message, if_commit)
+        intent = Intent(WriterKind.BRANCH_MERGE, self._signed(actor), message, if_commit, about=about or {})
         return Merge(self.door, intent, prefer=prefer, resolution=resolution, dry_run=dry_run)

@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_WRITE)
         echo_target(run, "branch create", graph.location)
-        commit = graph.create_branch(name, source)
+        commit = graph.create_branch(name, source, actor=run.actor, message=run.message)
         content = shapes.branch_created(graph.location.uri, name.strip(), source, run.actor, commit)
         run.output.result(content, f"created branch {name.strip()} from {source}")
 
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
         if not yes and not consents(f"Delete branch {name.strip()}?"):
             raise RefusedError(f"branch '{name.strip()}' was not deleted")
         echo_target(run, "branch delete", graph.location)
-        graph.delete_branch(name, actor=run.actor)
+        graph.delete_branch(name, actor=run.actor, message=run.message)
         content = shapes.branch_deleted(graph.location.uri, name.strip(), run.actor)
         run.output.result(content, f"deleted branch {name.strip()}")
 
@@ -97,6 +97,6 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_WRITE)
         echo_target(run, "branch undelete", graph.location)
-        found = graph.undelete_branch(name)
+        found = graph.undelete_branch(name, actor=run.actor, message=run.message)
         content = shapes.branch_undeleted(graph.location.uri, found, run.actor)
         run.output.result(content, f"branch {found.name} is back at {found.head}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from omnigraph_cli.options import BranchOption, complete_branch
 from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group
+from omnigraph_cli.times import shown_time
 from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
 
@@ -82,7 +82,8 @@ def register(app: typer.Typer) -> None:
             return
         columns = ["commit", "when", "branch", "actor", "operation", "message"]
         rows = [
-            (c.commit_id, _when(c.created_at), c.branch, c.actor_id, c.operation, c.message) for c in shown
+            (c.commit_id, shown_time(c.created_at), c.branch, c.actor_id, c.operation, c.message)
+            for c in shown
         ]
         run.output.rows(content, f"{len(shown)} commits", columns, rows)
         removed = sum(removals.removed_at(commit) is not None for commit in shown)
@@ -152,11 +153,6 @@ def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
     return all((_FILTERS[key](commit) or "") in values for key, values in wanted.items())
 
 
-def _when(microseconds: int) -> str:
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=microseconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%SZ")
-
-
 def _line(commit: GraphCommit) -> str:
     text = commit.message or commit.operation or ""
     return f"{commit.commit_id[-8:]} {commit.branch} {commit.actor_id or '-'} {text}".rstrip()
@@ -169,10 +165,10 @@ def _described(commit: GraphCommit, removed_at: int | None = None) -> str:
         "parent": commit.parent_commit_id,
         "merged": commit.merged_parent_commit_id,
         "actor": commit.actor_id,
-        "when": _when(commit.created_at),
+        "when": shown_time(commit.created_at),
         "operation": commit.operation,
         "schema": commit.schema_hash,
-        "removed": None if removed_at is None else f"by cleanup, {_when(removed_at)}",
+        "removed": None if removed_at is None else f"by cleanup, {shown_time(removed_at)}",
     }
     lines = [f"{name + ':':<11}{value}" for name, value in facts.items() if value is not None]
     lines += _content(json.loads(commit.details)) if commit.details else []

@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_WRITE)
         echo_target(run, "tag delete", graph.location)
-        tag = graph.delete_tag(name)
+        tag = graph.delete_tag(name, actor=run.actor, message=run.message)
         named = "" if tag is None else f", which named {tag.commit_id}"
         content = shapes.tag_deleted(name.strip(), tag, graph.location.uri, run.actor)
         run.output.result(content, f"deleted tag {name.strip()}{named}")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -21,6 +22,8 @@ from omnigraph_core.write.door import Door
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 from omnigraph_core.write.writable import WritableTable
 
+EMPTY: Mapping[str, object] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Intent:
@@ -33,6 +36,8 @@ class Intent:
     strict: bool = False
     inputs: Sequence[Mapping[str, object]] = ()
     """What the rows were read from: name, sha256, bytes."""
+    about: Mapping[str, object] = EMPTY
+    """What else the commit says about itself, such as the operation that it takes back."""
 
     def with_strict(self, strict: bool) -> Intent:
         return replace(self, strict=strict)
@@ -144,4 +149,5 @@ def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -
     details: dict[str, object] = {"counts": counts}
     if intent.inputs:
         details["inputs"] = [dict(each) for each in intent.inputs]
+    details |= intent.about
     return json.dumps(details, ensure_ascii=False, separators=(",", ":"))

@@ -11,6 +11,7 @@ from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.history.commits import actors_schema, commits_ref, commits_schema
 from omnigraph_core.history.damage import check_actors, check_commits
+from omnigraph_core.history.deleted import DeletedBranch, has_its_files
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR, Recovery, read_recoveries
 from omnigraph_core.manifest.branch import Branch, name_of
 from omnigraph_core.manifest.commit import Commit, OfCommit, Operation
@@ -121,6 +122,16 @@ def read_branch_log(tables: Tables, manifest: Manifest, branch: str) -> CommitLo
         if is_same_branch(manifest, snapshot):
             return found
     return read_branch_log(tables, manifest, branch)
+
+
+def read_deleted_log(tables: Tables, deleted: DeletedBranch) -> dict[str, GraphCommit]:
+    """The commits that a deleted branch was made with and made; none if its files are another's by now."""
+    found: dict[str, GraphCommit] = {}
+    with suppress(NotFoundError):
+        rows = _rows(tables, commits_ref(deleted.name), commits_schema())
+        actors = _actors(tables)
+        found = {row["graph_commit_id"]: _from_row(row, actors) for row in rows}
+    return found if has_its_files(tables, deleted) else {}
 
 
 def _log_of(tables: Tables, manifest: Manifest, snapshot: Snapshot) -> CommitLog:

@@ -28,6 +28,7 @@ from omnigraph_core.shapes.history import (
     tag_list,
 )
 from omnigraph_core.shapes.json_object import JsonObject
+from omnigraph_core.shapes.operations import operation, operation_log, undone
 from omnigraph_core.shapes.reads import blob, lint_report, query_head, query_metadata, query_plan, value
 from omnigraph_core.shapes.schemas import schema, schema_applied, schema_diff, schema_plan
 from omnigraph_core.shapes.upkeep import (
@@ -62,6 +63,8 @@ __all__ = [
     "lint_report",
     "loaded",
     "merged",
+    "operation",
+    "operation_log",
     "optimized",
     "pending_write",
     "query_head",
@@ -84,6 +87,7 @@ __all__ = [
     "tag_created",
     "tag_deleted",
     "tag_list",
+    "undone",
     "value",
     "version",
 ]

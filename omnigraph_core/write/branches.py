@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import ConflictError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.deleted import DeletedBranch
 from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.history.moves import MoveKind
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, manifest_ref
@@ -52,6 +53,7 @@ from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.freshness import check_head
 from omnigraph_core.write.limits import BRANCH_NAME_CHARACTERS_MAX
+from omnigraph_core.write.moves import Note, logged, settle_moves
 from omnigraph_core.write.put_aside import (
     deleted_branches,
     forget_record,
@@ -122,11 +124,16 @@ def check_name(name: str, what: str = "branch") -> str:
 
 
 def create_branch(
-    door: Door, name: str, source: GraphCommit, on_twin: Callable[[Fork], None] = lambda twin: None
+    door: Door,
+    name: str,
+    source: GraphCommit,
+    note: Note | None,
+    on_twin: Callable[[Fork], None] = lambda twin: None,
 ) -> None:
     """Make branch `name` start at a commit; touches the manifest and the commit table only.
 
-    `on_twin` is told of the twin, which says whose the branch is, before there is a branch.
+    `on_twin` is told of the twin, which says whose the branch is, before there is a branch. Without a
+    note the log does not have it: then it is part of a write.
     """
     name = check_name(name)
     locks = [layout.REFS_LOCK, layout.branch_lock(source.branch), layout.branch_lock(name)]
@@ -149,14 +156,28 @@ def create_branch(
         if made is not None:
             on_twin(made)
         faults.hit("branch.twin_created")
-        manifest = manifest_ref(source.branch)
-        create_fork(door.tables, manifest, name, source.manifest_version, held.check)
-        faults.hit("branch.manifest_created")
-        sync_fork(door.storage, manifest, name)
+        twin_identity = None if made is None else made.identity
+        with _logged_create(door, name, source, note, twin_identity, held):
+            manifest = manifest_ref(source.branch)
+            create_fork(door.tables, manifest, name, source.manifest_version, held.check)
+            faults.hit("branch.manifest_created")
+            sync_fork(door.storage, manifest, name)
 
 
-def delete_branch(door: Door, name: str, actor: str, *, only_at: str | None = None) -> None:
-    """Delete a branch; durable when it returns. With `only_at`, only if that commit is its head.
+def _logged_create(
+    door: Door, name: str, source: GraphCommit, note: Note | None, twin: str | None, held: HeldLocks
+) -> AbstractContextManager[None]:
+    if note is None:
+        return nullcontext()
+    move = note.move(MoveKind.BRANCH_CREATE, name, commit_id=source.commit_id, twin=twin)
+    return logged(door, move, held)
+
+
+def delete_branch(
+    door: Door, name: str, note: Note, *, only_at: str | None = None, identity: str | None = None
+) -> None:
+    """Delete a branch; durable when it returns. With `only_at`, only if that commit is its head, and
+    with `identity`, only if it is this very branch.
 
     It can be brought back until it is purged.
 
@@ -175,16 +196,16 @@ def delete_branch(door: Door, name: str, actor: str, *, only_at: str | None = No
             door.sweeper.heal(name, lock_of(held, name))
             check_head(only_at, door.manifest.snapshot(name))
         if (fork := found.fork_or_none()) is not None:
-            retire_branch(door, name, fork.identity, actor, held)
+            retire_branch(door, name, identity or fork.identity, note, held)
         else:
             _remove_unfinished(door, found, held)
 
 
-def retire_branch(door: Door, name: str, identity: str, actor: str, held: HeldLocks) -> None:
+def retire_branch(door: Door, name: str, identity: str, note: Note, held: HeldLocks) -> None:
     """Put exactly this branch aside, under the refs lock and its own."""
     found, fork = _settled(door, name, identity, held)
     faults.hit("branch.delete_found")
-    put_aside(door, found, fork, actor, held)
+    put_aside(door, found, fork, note, held)
     faults.hit("branch.manifest_deleted")
 
 
@@ -218,6 +239,7 @@ def remove_branch(door: Door, name: str, identity: str, held: HeldLocks) -> None
     after that is a leftover, and no failure.
     """
     found, _ = _settled(door, name, identity, held)
+    settle_moves(door, held)
     forget_record(door, identity, held)
     forks = _forks_of(door, _tables_of(door, name), name, held)
     faults.hit("branch.delete_found")

@@ -42,7 +42,7 @@ def made_for_write(door: Door, name: str, source: GraphCommit, kept: KeptRecord)
     that nobody writes to. A branch that another process made is none of our business.
     """
     try:
-        create_branch(door, name, source, on_twin=partial(_claim, kept))
+        create_branch(door, name, source, None, on_twin=partial(_claim, kept))
     except BranchExists:
         return False
     faults.hit("branch.made_for_write")

@@ -12,6 +12,7 @@ from omnigraph_core import faults, layout
 from omnigraph_core.errors import OmnigraphError, RefusedError
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.deleted import DeletedBranch, read_deleted
+from omnigraph_core.history.moves import MoveKind
 from omnigraph_core.history.tags import Tag, read_tags
 from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.manifest.branch import Branch
@@ -21,6 +22,7 @@ from omnigraph_core.tables.branches import ForkExists, clear_leftovers, remove_r
 from omnigraph_core.tables.durability import sync_ref_removed
 from omnigraph_core.tables.fork_refs import Fork, ForkRef, read_fork
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.moves import Note, logged
 
 
 class BranchIsTagged(RefusedError):
@@ -40,7 +42,7 @@ class BranchIsTagged(RefusedError):
         return {"branch": self.branch, "tags": self.tags}
 
 
-def put_aside(door: Door, found: ForkRef, fork: Fork, actor: str, held: HeldLocks) -> None:
+def put_aside(door: Door, found: ForkRef, fork: Fork, note: Note, held: HeldLocks) -> None:
     """Move the ref of exactly this branch out of the way; durable when it returns.
 
     The record first: whoever dies in between has deleted nothing.
@@ -55,14 +57,18 @@ def put_aside(door: Door, found: ForkRef, fork: Fork, actor: str, held: HeldLock
         twin=None if twin is None else twin.identity,
         head=snapshot.head.commit_id if snapshot is not None and snapshot.head is not None else None,
         manifest_version=0 if snapshot is None else snapshot.manifest_version,
-        actor_id=actor,
+        actor_id=note.actor,
         deleted_at=now_us(),
         revision=new_ulid(),
     )
-    held.check()
-    _write(door.storage.control, record)
-    faults.hit("branch.put_aside")
-    remove_ref(door.tables, manifest_ref(layout.MAIN_BRANCH), found, held.check)
+    move = note.move(
+        MoveKind.BRANCH_DELETE, found.name, identity=fork.identity, twin=record.twin, commit_id=record.head
+    )
+    with logged(door, move, held):
+        held.check()
+        _write(door.storage.control, record)
+        faults.hit("branch.put_aside")
+        remove_ref(door.tables, manifest_ref(layout.MAIN_BRANCH), found, held.check)
 
 
 def _write(control: ControlStore, record: DeletedBranch) -> None:

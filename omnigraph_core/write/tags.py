@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import ConflictError, RefusedError
 from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.history.moves import Move, MoveKind
 from omnigraph_core.history.tags import Tag, TagDamaged, TagNotFound, decode_tag, has_room, read_tag
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.ids import new_ulid, now_us
@@ -18,6 +19,7 @@ from omnigraph_core.storage import ObjectExists
 from omnigraph_core.tables.durability import sync_ref_removed
 from omnigraph_core.write.branches import check_name
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.moves import Note, logged
 
 
 class TagExists(ConflictError):
@@ -40,7 +42,7 @@ class TagReplaced(ConflictError):
     retryable = True
 
 
-def create_tag(door: Door, name: str, commit: GraphCommit, actor: str, message: str | None) -> Tag:
+def create_tag(door: Door, name: str, commit: GraphCommit, note: Note, message: str | None) -> Tag:
     """Give a commit a name; durable when it returns. Of any number of rivals one wins."""
     name = check_name(name, "tag")
     if not has_room(name):
@@ -54,21 +56,27 @@ def create_tag(door: Door, name: str, commit: GraphCommit, actor: str, message: 
             commit_id=commit.commit_id,
             on=found.on,
             manifest_version=commit.manifest_version,
-            actor_id=actor,
+            actor_id=note.actor,
             message=message,
             created_at=now_us(),
             revision=new_ulid(),
         )
-        held.check()
-        try:
-            door.storage.control.create(layout.tag(name), tag.encode())
-        except ObjectExists:
-            raise TagExists(read_tag(door.storage.control, name)) from None
+        move = note.move(MoveKind.TAG_CREATE, name, identity=tag.revision, commit_id=tag.commit_id)
+        with logged(door, move, held):
+            held.check()
+            try:
+                door.storage.control.create(layout.tag(name), tag.encode())
+            except ObjectExists:
+                raise TagExists(read_tag(door.storage.control, name)) from None
+            faults.hit("tag.created")
     return tag
 
 
-def delete_tag(door: Door, name: str) -> Tag | None:
-    """Delete a tag, durably; returns what it was, None if nobody could read it."""
+def delete_tag(door: Door, name: str, note: Note, *, revision: str | None = None) -> Tag | None:
+    """Delete a tag, durably; returns what it was, None if nobody could read it.
+
+    With `revision`, only if it is this very tag.
+    """
     name = name.strip()
     control, path = door.storage.control, layout.tag(name)
     with door.storage.locks.lock_all([layout.REFS_LOCK], doing=f"tag delete {name}") as held:
@@ -79,11 +87,27 @@ def delete_tag(door: Door, name: str) -> Tag | None:
             tag = decode_tag(name, found.data)
         except TagDamaged:
             tag = None  # Its name was all that could be said of it.
+        if revision is not None and (tag is None or tag.revision != revision):
+            raise TagReplaced(f"tag '{name}' is another one by now")
         faults.hit("tag.delete_found")
-        now = control.get(path)
-        if now is None or now.e_tag != found.e_tag:
-            raise TagReplaced(f"tag '{name}' was replaced or deleted in the meantime")
-        held.check()
-        control.delete(path)
-        sync_ref_removed(door.storage, path)
+        with logged(door, _deletion(name, tag, note), held):
+            now = control.get(path)
+            if now is None or now.e_tag != found.e_tag:
+                raise TagReplaced(f"tag '{name}' was replaced or deleted in the meantime")
+            held.check()
+            control.delete(path)
+            sync_ref_removed(door.storage, path)
+            faults.hit("tag.deleted")
     return tag
+
+
+def _deletion(name: str, tag: Tag | None, note: Note) -> Move:
+    if tag is None:
+        return note.move(MoveKind.TAG_DELETE, name)
+    return note.move(
+        MoveKind.TAG_DELETE,
+        name,
+        identity=tag.revision,
+        commit_id=tag.commit_id,
+        tag=tag.encode().decode(),
+    )

@@ -1,16 +1,18 @@
-"""Bringing a deleted branch back, and giving a branch another name."""
+"""Bringing a deleted branch back."""
 
 from __future__ import annotations
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError, RefusedError
 from omnigraph_core.history.deleted import DeletedBranch, has_its_files, read_deleted
+from omnigraph_core.history.moves import MoveKind
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.storage import HeldLocks, ObjectExists
 from omnigraph_core.tables.fork_refs import ref_path
 from omnigraph_core.write.branches import BranchExists, refuse_taken
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.moves import Note, logged
 from omnigraph_core.write.put_aside import forget_record, is_live
 
 
@@ -28,8 +30,10 @@ class NothingToUndelete(NotFoundError):
         return {"branch": self.branch}
 
 
-def undelete_branch(door: Door, name: str) -> DeletedBranch:
+def undelete_branch(door: Door, name: str, note: Note, *, identity: str | None = None) -> DeletedBranch:
     """Bring back the branch of this name that was deleted last; durable when it returns.
+
+    With `identity`, that very branch.
 
     The ref is created if absent, so another branch of the name is never overwritten.
     """
@@ -38,24 +42,36 @@ def undelete_branch(door: Door, name: str) -> DeletedBranch:
     with door.storage.locks.lock_all(locks, doing=f"branch undelete {name}") as held:
         faults.hit("branch.undelete_locked")
         refuse_taken(door, name)
-        found = [each for each in read_deleted(door.storage.control) if each.name == name]
+        found = [
+            each
+            for each in read_deleted(door.storage.control)
+            if each.name == name and identity in (None, each.fork.identity)
+        ]
         if not found:
             raise NothingToUndelete(name)
-        _bring_back(door, found[-1], held)
+        _bring_back(door, found[-1], note, held)
     return found[-1]
 
 
-def _bring_back(door: Door, record: DeletedBranch, held: HeldLocks) -> None:
+def _bring_back(door: Door, record: DeletedBranch, note: Note, held: HeldLocks) -> None:
     _check_parent(door, record)
     _check_files(door, record)
     faults.hit("branch.undelete_checked")
-    held.check()
     path = ref_path(manifest_ref(layout.MAIN_BRANCH), record.name)
-    try:
-        door.storage.control.create(path, record.ref)
-    except ObjectExists:
-        raise BranchExists(record.name) from None
-    faults.hit("branch.undeleted")
+    move = note.move(
+        MoveKind.BRANCH_UNDELETE,
+        record.name,
+        identity=record.fork.identity,
+        twin=record.twin,
+        commit_id=record.head,
+    )
+    with logged(door, move, held):
+        held.check()
+        try:
+            door.storage.control.create(path, record.ref)
+        except ObjectExists:
+            raise BranchExists(record.name) from None
+        faults.hit("branch.undeleted")
     # From here on the record says nothing; it goes so that listings stay short.
     forget_record(door, record.fork.identity, held)
 

@@ -12,6 +12,7 @@ from omnigraph_core import faults
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.tags import TagDamaged, read_tags
 from omnigraph_core.settings import Settings
+from omnigraph_core.write.moves import Note
 from omnigraph_core.write.tags import TagExists, TagReplaced, create_tag
 from tests.support.processes import Omnigraph
 from tests.support.records import PEOPLE
@@ -131,7 +132,7 @@ def test_a_tag_of_a_branch_that_is_replaced_meanwhile_is_not_made(graph: Graph) 
     from omnigraph_core.history.travel import CommitGone
 
     with pytest.raises(CommitGone):
-        create_tag(graph.door, "v1", commit, "ann", None)
+        create_tag(graph.door, "v1", commit, Note("ann"), None)
     assert graph.tags() == []
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph_core import layout
 from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.history.moves import MoveKind, newest_moves
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.travel import snapshot_at
@@ -118,6 +119,21 @@ def check_whole(graph: Graph) -> None:
         if not commit.branch_is_gone:
             with suppress(CommitRemoved):
                 snapshot_at(graph.door.manifest, commit)
+    check_log(graph)
+
+
+def check_log(graph: Graph) -> None:
+    """The log does not lie: a branch or tag whose last move brought it is there, another is not."""
+    manifest = graph.door.manifest
+    live = {fork.identity for fork in manifest.branches().values()}
+    live |= {tag.revision for tag in graph.tags()}
+    moved: set[str] = set()
+    for move in newest_moves(manifest):
+        assert move.identity is not None
+        if move.identity not in moved:
+            is_there = move.kind not in (MoveKind.BRANCH_DELETE, MoveKind.TAG_DELETE)
+            assert (move.identity in live) == is_there, move
+        moved.add(move.identity)
 
 
 def open_graph(root: str | Path, settings: Settings | None = None) -> Graph:

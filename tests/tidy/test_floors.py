@@ -40,6 +40,7 @@ FLOORS = [
     ["merging"],
     ["maintaining"],
     ["branching"],
+    ["undoing"],
     ["graph"],
     ["shapes"],
 ]

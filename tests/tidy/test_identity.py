@@ -55,6 +55,9 @@ ALLOWED = {
     "maintenance/cleanup.py Cleanup._collect delete_files": "detached versions; random numbers, and old",
     "maintenance/cleanup.py Cleanup._remove_dataset delete_files": "looked at again under the refs lock",
     "maintenance/cleanup.py Cleanup._remove_fork delete_fork": "by the ref that was read; guarded",
+    # ---- moves of refs ----
+    "write/moves.py settle_moves delete": "the record of an operation; its id. Another process does the same",
+    "write/moves.py _record delete": "the record of an operation, which is on record as done; its id",
     # ---- migrate ----
     "migrate/staging.py MigrationStaging.discard discard_files": "what this plan has just staged",
     "tables/evolve.py _Change._filled discard_files": "what it has just written; uuids",
