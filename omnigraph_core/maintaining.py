@@ -12,7 +12,7 @@ from omnigraph_core.progress import Progress, silent
 if TYPE_CHECKING:
     from omnigraph_core.history.removed import Removals
     from omnigraph_core.maintenance.cleanup import Cleaned
-    from omnigraph_core.maintenance.doctor import Finding
+    from omnigraph_core.maintenance.findings import Finding
     from omnigraph_core.maintenance.optimize import Optimized
     from omnigraph_core.maintenance.repair import Repaired
     from omnigraph_core.write.actors import Signature
@@ -80,11 +80,14 @@ class GraphMaintenance(GraphMerges):
         signed = self._maintaining(actor, None).actor or MAINTENANCE_ACTOR
         return Cleanup(self.door, policy, signed, dry_run=dry_run, progress=progress).run()
 
-    def doctor(self) -> list[Finding]:
-        """Look for whatever is not as it must be; writes nothing."""
-        from omnigraph_core.maintenance.doctor import Doctor
+    def doctor(self, *, deep: bool = False, progress: Progress = silent) -> list[Finding]:
+        """Look for whatever is not as it must be; writes nothing. A deep look reads every file."""
+        arguments.flags(deep=deep)
+        arguments.called("progress", progress)
+        from omnigraph_core.maintenance.doctor import examine
 
-        return Doctor(self.door, self.catalog).run()
+        memory_bytes = self.settings.memory_limit_bytes
+        return examine(self.door, self.catalog, memory_bytes, deep=deep, progress=progress)
 
     def removals(self) -> Removals:
         """Which commits are listed, and cannot be read any more because cleanup has removed them."""

@@ -31,3 +31,18 @@ CLEANUP_GRACE_DEFAULT_S = 3600.0
 
 # How often a cleanup decides anew because another one was first.
 CLEANUP_ATTEMPTS_MAX = 5
+
+# Doctor warns from here on. Versions: a listing of so many takes as long as a small query.
+VERSIONS_MANY = 10_000
+# Fragments: opening one costs about what reading a thousand rows does.
+FRAGMENTS_MANY = 512
+# Rows of a manifest that newer ones have replaced: a cold open reads all of them.
+SUPERSEDED_ROWS_MANY = 100_000
+# A lock: no write takes as long under one.
+LOCK_HELD_LONG_S = 3600.0
+# Files that nothing refers to are left alone by Lance for so long, then removed with old versions.
+UNREFERENCED_GRACE_S = 7 * 24 * 3600.0
+# Finding them means reading the manifest of every version; beyond so many only a deep look does.
+VERSIONS_READ_MAX = 2_000
+# Rows that one finding names; the rest is counted.
+EXAMPLES_MAX = 3

@@ -10,7 +10,7 @@ from omnigraph_core.shapes.json_object import JsonObject
 if TYPE_CHECKING:
     from omnigraph_core.history.recoveries import Recovery, TableOutcome
     from omnigraph_core.maintenance.cleanup import Cleaned
-    from omnigraph_core.maintenance.doctor import Finding as Diagnosis
+    from omnigraph_core.maintenance.findings import Finding as Diagnosis
     from omnigraph_core.maintenance.optimize import Optimized
     from omnigraph_core.maintenance.repair import Repaired
     from omnigraph_core.write.sidecar import Sidecar
@@ -134,9 +134,9 @@ def findings(found: Sequence[Diagnosis], uri: str) -> JsonObject:
         "uri": uri,
         "findings": [
             {
-                "check": each.check,
+                "code": each.code,
                 "severity": each.severity.value,
-                "subject": each.subject,
+                "where": each.where,
                 "message": each.message,
                 "fix": each.fix,
             }

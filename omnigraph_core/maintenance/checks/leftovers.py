@@ -1,0 +1,125 @@
+"""What nothing refers to: forks without a branch, datasets that no branch had, files of no version.
+
+A killed command may leave any of these, and cleanup removes them in time: they are notes while they
+are young, and warnings when nobody seems to clean up. A branch or a table that is being made looks the
+same; it is made under the refs lock, and is known when that is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import time
+
+from omnigraph_core import layout
+from omnigraph_core.maintenance.examination import Examination
+from omnigraph_core.maintenance.findings import Finding, attempt, failed, note, warning
+from omnigraph_core.maintenance.limits import UNREFERENCED_GRACE_S, VERSIONS_READ_MAX
+from omnigraph_core.maintenance.lineages import Place
+from omnigraph_core.tables.collect import VersionTimes, version_times
+from omnigraph_core.tables.referenced import referenced_names
+from omnigraph_core.write.sidecar import read_pending
+from omnigraph_core.write.staging import read_record, staged_operations
+from omnigraph_core.write.staging_record import listed_files
+
+_FIX = "omnigraph cleanup"
+
+
+def check_leftovers(seen: Examination) -> Iterator[Finding]:
+    places = seen.places
+    for path, problem in seen.place_failures.items():
+        yield failed("dataset-unreadable", path, problem)
+    if seen.holder(layout.REFS_LOCK) is None:
+        yield from _unknown(seen, places)
+    if sum(len(times.written) for place in places for times in place.times.values()) <= VERSIONS_READ_MAX:
+        yield from check_files(seen)
+    else:
+        text = f"more than {VERSIONS_READ_MAX:,} versions: only a deep look compares files with them"
+        yield note("files-not-compared", ".", text)
+
+
+def _unknown(seen: Examination, places: list[Place]) -> Iterator[Finding]:
+    """The branches are read after the datasets, and after the lock was found free."""
+    manifest = seen.manifest
+    live = {layout.MAIN_BRANCH, *(found.name for found in manifest.branch_refs())}
+    names = live | {each.name for each in seen.deleted}
+    known = {path for name in seen.heads if name in live for path in manifest.paths(name)}
+    for each in seen.deleted:
+        known |= manifest.paths_of(each.on).keys()
+    for place in places:
+        for name in sorted(set(place.refs) - names):
+            text = f"a fork '{name}' that no branch has"
+            yield _leftover("fork-left", place.path, text, _age_s(place, name))
+        if not place.is_control and place.path not in known and not seen.head_failures:
+            text = "no branch has or had this table"
+            yield _leftover("dataset-left", place.path, text, _age_s(place, None))
+
+
+def _leftover(code: str, where: str, text: str, age_s: float) -> Finding:
+    return (warning if age_s > UNREFERENCED_GRACE_S else note)(code, where, text, _FIX)
+
+
+def _age_s(place: Place, branch: str | None) -> float:
+    times = place.times.get(branch)
+    return time() - max(times.written.values(), default=0.0) if times is not None else 0.0
+
+
+def check_files(seen: Examination) -> Iterator[Finding]:
+    """Files of datasets that no version and no write under way refers to, counted per dataset."""
+    spoken_for = _staged(seen)
+    for place in seen.places:
+        yield from attempt("dataset-unreadable", place.path, _files, seen, place, spoken_for)
+
+
+def _staged(seen: Examination) -> set[str]:
+    found = {
+        file for sidecar in read_pending(seen.control) for table in sidecar.tables for file in _paths(table)
+    }
+    for operation_id in staged_operations(seen.storage):
+        record = read_record(seen.storage, operation_id)
+        if record is not None:
+            found |= {*record.paths, *listed_files(seen.control, operation_id, record.lists)}
+    return found
+
+
+def _paths(table: object) -> list[str]:
+    return [file.path for file in getattr(table, "files", ())]
+
+
+def _files(seen: Examination, place: Place, spoken_for: set[str]) -> Iterator[Finding]:
+    """The files are listed before the versions: what is committed meanwhile is referred to."""
+    control = seen.control
+    listed = [path for path in control.list_prefix(place.path) if _is_of_versions(path)]
+    known = set(spoken_for)
+    lines: dict[str | None, VersionTimes] = {**place.times, **_aside(seen, place)}
+    for branch, times in lines.items():
+        ref = place.ref.on(branch)
+        for version in sorted(times.written):
+            known.update(referenced_names(seen.tables.open(ref, version), seen.storage))
+    left = [path for path in listed if not _is_known(path, known)]
+    if left:
+        size = sum(control.size(path) or 0 for path in left)
+        ages = [time() - _written_s(seen, path) for path in left]
+        text = f"{len(left):,} files of {size:,} bytes that no version refers to, {left[0]} among them"
+        yield _leftover("files-left", place.path, text, min(ages))
+
+
+def _aside(seen: Examination, place: Place) -> dict[str | None, VersionTimes]:
+    """The manifests of deleted branches: their refs are put aside, and all else is where it was."""
+    names = {each.name for each in seen.deleted} - place.times.keys() if place.path == layout.MANIFEST else ()
+    return {name: version_times(seen.tables, place.ref.on(name)) for name in names}
+
+
+def _is_of_versions(path: str) -> bool:
+    """Data, deletions, indexes: not what Lance keeps beside versions, nor manifests themselves."""
+    return any(f"/{folder}/" in path for folder in ("data", "_deletions", "_indices"))
+
+
+def _is_known(path: str, known: set[str]) -> bool:
+    """Itself, or as part of an index or of a data file's blobs."""
+    folder = path.rsplit("/", 1)[0]
+    return path in known or folder in known or f"{folder}.lance" in known
+
+
+def _written_s(seen: Examination, path: str) -> float:
+    folder, name = path.rsplit("/", 1)
+    return seen.control.written_at(folder).get(name, time())
