@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from omnigraph_core.load.formats.compressed import CODECS
 from omnigraph_core.load.formats.remote import place_of
 from omnigraph_core.load.formats.source import LocalFile, Place, Source, SourceSplit
 from omnigraph_core.settings import load_settings
@@ -46,6 +47,8 @@ def parts_of(place: Place, size: int, cuts: list[int]) -> list[tuple[int, bytes]
 def test_wherever_it_is_cut(text: list[bytes], cuts: list[int], mark: bool, tmp_path_factory: object) -> None:
     path = Path(_folder(tmp_path_factory)) / "in"
     content = b"".join(line.replace(b"\xff", b"").replace(b"\xfe", b"") + b"\n" for line in text)[:-1]
+    # Bytes that begin like a compressed file are read as one, and never in parts.
+    assume(not content.startswith(tuple(magic for _, magic in CODECS.values())))
     path.write_bytes((b"\xef\xbb\xbf" if mark else b"") + content)
     size = path.stat().st_size
     bounds = [min(cut, size) for cut in cuts]
