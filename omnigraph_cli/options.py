@@ -14,6 +14,8 @@ def complete_branch(incomplete: str) -> list[str]:
     """Branch names for the shell: reads a few small files, and gives up silently on any error."""
     try:
         from omnigraph_core import layout
+        from omnigraph_core.history.names import read_names
+        from omnigraph_core.manifest.branch import Branch
         from omnigraph_core.manifest.reader import manifest_ref
         from omnigraph_core.settings import load_settings
         from omnigraph_core.storage import open_storage, parse_location
@@ -24,9 +26,11 @@ def complete_branch(incomplete: str) -> list[str]:
         place = find_graph(None, settings).place
         storage = open_storage(parse_location(place, settings.working_directory), settings)
         forks = list_forks(Tables(storage), manifest_ref(layout.MAIN_BRANCH))
+        names = read_names(storage.control)
+        called = {names.of(Branch(each.name, each.identity)) for each in forks.values()}
     except Exception:
         return []
-    shown = sorted(set(forks) - {layout.SCHEMA_LOCK_BRANCH})
+    shown = sorted(called - {layout.SCHEMA_LOCK_BRANCH})
     return [name for name in (layout.MAIN_BRANCH, *shown) if name.startswith(incomplete)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import arguments, layout
@@ -18,7 +19,11 @@ class GraphBranches(GraphMaintenance):
     """An open graph whose branches and tags come and go."""
 
     def branches(self) -> list[str]:
-        return self._manifest.branch_names()
+        names = self._names()
+        if not names.entries:
+            return self._manifest.branch_names()
+        live = [each for each in self._live() if each.name != layout.SCHEMA_LOCK_BRANCH]
+        return sorted([layout.MAIN_BRANCH, *(names.of(each) for each in live)])
 
     def create_branch(
         self,
@@ -34,8 +39,31 @@ class GraphBranches(GraphMaintenance):
 
         note = self._note(actor, message)
         commit = self._readable_commit(source)
-        create_branch(self.door, name, commit, note)
+        line = self._new_line(name.strip())
+        called = None if line == name.strip() else name.strip()
+        create_branch(self.door, line, commit, note, called=called)
         return commit
+
+    def _new_line(self, name: str) -> str:
+        """Where a new branch has its versions: at its name, unless a renamed branch has it there."""
+        from omnigraph_core.ids import new_ulid
+        from omnigraph_core.write.naming import check_name, share_a_directory
+
+        check_name(name)
+        renamed = [each for each in self._names().entries if each.name != each.lineage]
+        is_taken = any(share_a_directory(each.lineage, name) for each in renamed)
+        return f"at-{new_ulid().lower()}" if is_taken else name
+
+    def rename_branch(
+        self, name: str, new: str, *, actor: str | None = None, message: str | None = None
+    ) -> None:
+        """Call a branch otherwise. It stays the same branch, with its history, tags and descendants."""
+        arguments.texts(name=name, new=new)
+        from omnigraph_core.write.rename import rename_branch
+
+        note = self._note(actor, message)
+        branch = self._manifest.branch(self._line(name.strip()))
+        rename_branch(self.door, branch, new, note)
 
     def delete_branch(
         self,
@@ -53,7 +81,7 @@ class GraphBranches(GraphMaintenance):
         arguments.optional_texts(only_at=only_at)
         from omnigraph_core.write.branches import delete_branch
 
-        delete_branch(self.door, name, self._note(actor, message), only_at=only_at)
+        delete_branch(self.door, self._line(name.strip()), self._note(actor, message), only_at=only_at)
 
     def deleted_branches(self) -> list[DeletedBranch]:
         """Deleted branches that can be brought back, the one deleted first comes first."""
@@ -66,15 +94,25 @@ class GraphBranches(GraphMaintenance):
     ) -> DeletedBranch:
         """Bring back the branch of this name that was deleted last, as it was."""
         arguments.texts(name=name)
-        from omnigraph_core.write.undelete import undelete_branch
+        from omnigraph_core.write.naming import BranchExists
+        from omnigraph_core.write.undelete import NothingToUndelete, undelete_branch
 
-        return undelete_branch(self.door, name, self._note(actor, message))
+        note, names = self._note(actor, message), self._names()
+        if not names.entries:
+            return undelete_branch(self.door, name, note)
+        found = [each for each in self.deleted_branches() if names.of(each.on) == name.strip()]
+        if not found and self._live_line(name.strip()) is not None:
+            raise BranchExists(name.strip())
+        if not found:
+            raise NothingToUndelete(name.strip())
+        return undelete_branch(self.door, found[-1].name, note, identity=found[-1].fork.identity)
 
     def tags(self) -> list[Tag]:
         """All tags, by name."""
         from omnigraph_core.history.tags import read_tags
 
-        return read_tags(self._storage.control)
+        names, tags = self._names(), read_tags(self._storage.control)
+        return [replace(each, on=replace(each.on, name=names.of(each.on))) for each in tags]
 
     def create_tag(
         self,

@@ -144,7 +144,7 @@ class Graph(GraphOperations):
         """`at` a ref. The head of a branch is known without its history."""
         from omnigraph_core.history.travel import snapshot_at
 
-        is_branch = self._manifest.has_branch(ref)
+        is_branch = self._live_line(ref) is not None
         snapshot = self.snapshot(ref) if is_branch else snapshot_at(self._manifest, self._commit(ref, logs))
         return View(self._reads, snapshot, self._schema_of(snapshot), is_ref=True)
 
@@ -167,7 +167,7 @@ class Graph(GraphOperations):
     def lock_holder(self, branch: str) -> LockHolder | None:
         """Who is writing to a branch right now."""
         arguments.texts(branch=branch)
-        return self._storage.locks.read_holder(layout.branch_lock(branch))
+        return self._storage.locks.read_holder(layout.branch_lock(self._line(branch)))
 
     def catalog_of(self, ref: str | None = None, *, branch: str = layout.MAIN_BRANCH) -> Catalog:
         """The schema as it was at a ref, or as a branch has it now; with its text."""

@@ -31,6 +31,7 @@ SCHEMA_SOURCE = "_schema.pg"
 SCHEMA_COMPILED = "_schema.ir.json"
 SCHEMA_STATE = "__schema_state.json"
 CLEANUP_RECORD = "__cleanup.json"
+NAMES_RECORD = "__names.json"
 
 CONFIG_FILE = "omnigraph.toml"
 DEFAULT_GRAPH = "graph.omni"

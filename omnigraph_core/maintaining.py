@@ -43,7 +43,7 @@ class GraphMaintenance(GraphMerges):
         chosen_types(list(self._schema_of(self.snapshot(branch)).types()), types)
         optimizer = Optimizer(
             self.door,
-            branch,
+            self._line(branch),
             self._maintaining(actor, message),
             memory_bytes=self.settings.memory_limit_bytes,
             tables_at_once=self.settings.maintenance_concurrency,
@@ -109,7 +109,7 @@ class GraphMaintenance(GraphMerges):
         arguments.flags(confirm=confirm, force=force)
         from omnigraph_core.maintenance.repair import repair
 
-        return repair(self.door, branch, confirm=confirm, force=force, message=message)
+        return repair(self.door, self._line(branch), confirm=confirm, force=force, message=message)
 
     def _maintaining(self, actor: str | None, message: str | None) -> Signature:
         """Maintenance that nobody signs is signed by OmniGraph itself."""

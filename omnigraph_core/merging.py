@@ -36,7 +36,7 @@ class GraphMerges(GraphWrites):
         """
         arguments.texts(source=source, into=into)
         merging = self._merging(strategy, actor, message, if_commit, resolution, dry_run)
-        return merging.branch(source, into)
+        return merging.branch(self._line(source), self._line(into))
 
     def revert(
         self,
@@ -55,7 +55,7 @@ class GraphMerges(GraphWrites):
         named = message if message is not None else f"Revert {commit.commit_id}"
         about = {"reverts": commit.commit_id}
         merging = self._merging(strategy, actor, named, None, resolution, dry_run, about)
-        return merging.revert(commit, branch)
+        return merging.revert(commit, self._line(branch))
 
     def reset_branch(
         self,
@@ -71,7 +71,7 @@ class GraphMerges(GraphWrites):
         commit = self._readable_commit(ref)
         named = message if message is not None else f"Reset to {commit.commit_id}"
         about = {"resets_to": commit.commit_id}
-        return self._merging("fail", actor, named, None, None, dry_run, about).reset(name, commit)
+        return self._merging("fail", actor, named, None, None, dry_run, about).reset(self._line(name), commit)
 
     def _merging(
         self,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from omnigraph_core import arguments, faults, layout
 from omnigraph_core.catalog.files import Catalog, SchemaFilesDisagree, load_catalog
 from omnigraph_core.catalog.schemas import Schemas
-from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.reader import BranchNotFound, Manifest
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.schema import Schema
@@ -22,6 +25,7 @@ from omnigraph_core.write.testimony import Testimony
 # them, and waits for the others in vain.
 if TYPE_CHECKING:
     from omnigraph_core.history.log import CommitLog, GraphCommit
+    from omnigraph_core.history.names import BranchNames
     from omnigraph_core.write.door import Door
 
 
@@ -53,7 +57,44 @@ class OpenGraph:
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it is now."""
         arguments.texts(branch=branch)
-        return self._manifest.snapshot(branch)
+        return self._manifest.snapshot(self._line(branch))
+
+    def _line(self, name: str) -> str:
+        """The line of versions of the branch that is called so: its name, unless one was renamed.
+
+        All floors below know a branch by its line; people by its name. See `history/names.py`.
+        """
+        if name == layout.MAIN_BRANCH:
+            return name
+        names = self._names()
+        if not names.entries:
+            return name
+        found = names.named(name, self._live())
+        if found is not None:
+            return found.name
+        renamed = next((each for each in self._live() if each.name == name), None)
+        if renamed is not None:
+            raise BranchNotFound(name, f"it was renamed to '{names.of(renamed)}'")
+        return name
+
+    def _live(self) -> list[Branch]:
+        return [Branch(each.name, each.identity) for each in self._manifest.branches().values()]
+
+    def _names(self) -> BranchNames:
+        from omnigraph_core.history.names import read_names
+
+        return read_names(self._storage.control)
+
+    def _named(self, log: CommitLog) -> CommitLog:
+        """A log by the names of branches."""
+        names = self._names()
+        if not names.entries:
+            return log
+        from omnigraph_core.history.log import CommitLog
+
+        commits = {id_: replace(each, named=names.of(each.on)) for id_, each in log.commits.items()}
+        called = {each.name: names.of(each) for each in self._live()}
+        return CommitLog(commits, {called.get(line, line): head for line, head in log.heads.items()})
 
     def snapshot_of(self, ref: str) -> Snapshot:
         """The graph as it was at a ref: branch, `tag:NAME`, commit id, `REF~N` or `REF@{TIME}`."""
@@ -68,7 +109,7 @@ class OpenGraph:
         """The commits of all branches, and the repairs of branches that are gone."""
         from omnigraph_core.history.log import read_log
 
-        return read_log(self._tables, self._manifest)
+        return self._named(read_log(self._tables, self._manifest))
 
     def commit(self, ref: str) -> GraphCommit:
         """The commit a ref names. One that starts with a branch looks at that branch alone."""
@@ -83,11 +124,21 @@ class OpenGraph:
 
         tagged = tag_name(ref)
         tag = None if tagged is None else read_tag(self._storage.control, tagged)
-        branch = first_name(ref) if tag is None else tag.branch
-        where = branch if self._manifest.has_branch(branch) else ""
-        if where not in logs:
-            logs[where] = read_branch_log(self._tables, self._manifest, where) if where else self.log()
+        where = self._live_line(first_name(ref)) if tag is None else tag.branch
+        if where is None or not self._manifest.has_branch(where):
+            where = ""
+        if where not in logs and where:
+            logs[where] = self._named(read_branch_log(self._tables, self._manifest, where))
+        elif where not in logs:
+            logs[where] = self.log()
         return resolve(logs[where], ref, tag)
+
+    def _live_line(self, name: str) -> str | None:
+        """The line of a branch, None if no branch is called so."""
+        with suppress(BranchNotFound):
+            line = self._line(name)
+            return line if self._manifest.has_branch(line) else None
+        return None
 
     def _readable_commit(self, ref: str) -> GraphCommit:
         """The same, if its content is still there."""

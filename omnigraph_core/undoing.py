@@ -20,7 +20,8 @@ class GraphOperations(GraphBranches):
         arguments.count("limit", limit)
         from omnigraph_core.history.operations import newest_operations
 
-        return newest_operations(self._manifest, limit)
+        names = self._names()
+        return [each.named(names.of) for each in newest_operations(self._manifest, limit)]
 
     def undo(
         self, operation: str | None = None, *, actor: str | None = None, message: str | None = None

@@ -53,7 +53,7 @@ class GraphWrites(OpenGraph):
 
         request = QueryRequest(source, source_name, name, params, param_texts)
         intent = Intent(WriterKind.MUTATION, self._signed(actor), message=message, if_commit=if_commit)
-        return run_mutation(self.door, branch, request, intent, dry_run=dry_run)
+        return run_mutation(self.door, self._line(branch), request, intent, dry_run=dry_run)
 
     def load(
         self,
@@ -109,7 +109,7 @@ class GraphWrites(OpenGraph):
         schema = self._schemas.by_hash(schema_hash)
         request = LoadRequest(
             mode,
-            branch,
+            self._line(branch),
             start,
             Intent(WriterKind.LOAD, signed, message=message),
             self.settings.memory_limit_bytes,
@@ -130,7 +130,7 @@ class GraphWrites(OpenGraph):
 
     def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
         """Where a branch that is to be made starts; None for one that is there."""
-        if source is None or self._manifest.has_branch(branch):
+        if source is None or self._manifest.has_branch(self._line(branch)):
             self.snapshot(branch)
             return None
         return self._readable_commit(source)
@@ -164,7 +164,7 @@ class GraphWrites(OpenGraph):
         options = ApplyOptions(
             self._signed(actor), message, allow_data_loss, self.settings.memory_limit_bytes
         )
-        return apply_schema(self.door, branch, WantedSchema(schema, source), options)
+        return apply_schema(self.door, self._line(branch), WantedSchema(schema, source), options)
 
     def edited_source(self) -> str | None:
         """The text of the schema file in the root, if it does not mean the schema of main's head."""

@@ -84,6 +84,29 @@ def register(app: typer.Typer) -> None:
 
     @command(
         group,
+        "rename",
+        takes_graph=False,
+        writes=True,
+        examples=["omnigraph branch rename review checked"],
+    )
+    def rename(
+        run: Run,
+        old: Annotated[
+            str, typer.Argument(metavar="OLD", help="The branch.", autocompletion=complete_branch)
+        ],
+        new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    ) -> None:
+        """Give a branch another name. It stays the same branch: history, tags, what was made from it."""
+        from omnigraph_core.graph import OpenMode
+
+        graph = run.open(OpenMode.READ_WRITE)
+        echo_target(run, "branch rename", graph.location)
+        graph.rename_branch(old, new, actor=run.actor, message=run.message)
+        content = shapes.branch_renamed(graph.location.uri, old.strip(), new.strip(), run.actor)
+        run.output.result(content, f"renamed branch {old.strip()} to {new.strip()}")
+
+    @command(
+        group,
         "undelete",
         takes_graph=False,
         writes=True,
@@ -98,5 +121,5 @@ def register(app: typer.Typer) -> None:
         graph = run.open(OpenMode.READ_WRITE)
         echo_target(run, "branch undelete", graph.location)
         found = graph.undelete_branch(name, actor=run.actor, message=run.message)
-        content = shapes.branch_undeleted(graph.location.uri, found, run.actor)
-        run.output.result(content, f"branch {found.name} is back at {found.head}")
+        content = shapes.branch_undeleted(graph.location.uri, name.strip(), found, run.actor)
+        run.output.result(content, f"branch {name.strip()} is back at {found.head}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
     "actor": lambda commit: commit.actor_id,
-    "branch": lambda commit: commit.branch,
+    "branch": lambda commit: commit.shown_branch,
     "operation": lambda commit: commit.operation,
     "message": lambda commit: commit.message,
     "schema": lambda commit: commit.schema_hash,
@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
             return
         columns = ["commit", "when", "branch", "actor", "operation", "message"]
         rows = [
-            (c.commit_id, shown_time(c.created_at), c.branch, c.actor_id, c.operation, c.message)
+            (c.commit_id, shown_time(c.created_at), c.shown_branch, c.actor_id, c.operation, c.message)
             for c in shown
         ]
         run.output.rows(content, f"{len(shown)} commits", columns, rows)
@@ -155,13 +155,13 @@ def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
 
 def _line(commit: GraphCommit) -> str:
     text = commit.message or commit.operation or ""
-    return f"{commit.commit_id[-8:]} {commit.branch} {commit.actor_id or '-'} {text}".rstrip()
+    return f"{commit.commit_id[-8:]} {commit.shown_branch} {commit.actor_id or '-'} {text}".rstrip()
 
 
 def _described(commit: GraphCommit, removed_at: int | None = None) -> str:
     facts = {
         "commit": commit.commit_id,
-        "branch": f"{commit.branch}, manifest version {commit.manifest_version}",
+        "branch": f"{commit.shown_branch}, manifest version {commit.manifest_version}",
         "parent": commit.parent_commit_id,
         "merged": commit.merged_parent_commit_id,
         "actor": commit.actor_id,

@@ -36,10 +36,17 @@ class GraphCommit(OfCommit):
     manifest_version: int
     branch_is_gone: bool = False
     """Known from its audit row alone: its branch was deleted, and another may have the name by now."""
+    named: str | None = None
+    """What its branch is called, if it was renamed."""
 
     @property
     def branch(self) -> str:
         return self.on.name
+
+    @property
+    def shown_branch(self) -> str:
+        """What people call the branch it was made on."""
+        return self.named or self.branch
 
     @property
     def schema_hash(self) -> str | None:

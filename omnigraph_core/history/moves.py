@@ -19,8 +19,10 @@ from typing import Any
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.history.names import read_names
 from omnigraph_core.history.tags import decode_tag
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
@@ -38,6 +40,7 @@ class MoveKind(StrEnum):
     BRANCH_CREATE = "branchcreate"
     BRANCH_DELETE = "branchdelete"
     BRANCH_UNDELETE = "branchundelete"
+    BRANCH_RENAME = "branchrename"
     TAG_CREATE = "tagcreate"
     TAG_DELETE = "tagdelete"
 
@@ -67,7 +70,7 @@ class Move:
     operation_id: str
     kind: MoveKind
     name: str
-    """Of the branch or the tag."""
+    """What the branch or the tag is called; of a rename, before it."""
     identity: str | None
     """Of the branch, or the revision of the tag. Not known of a branch that is about to be made, nor of
     a tag that was damaged."""
@@ -83,6 +86,15 @@ class Move:
     """The operation that this one takes back."""
     tag: str | None = None
     """The object of a tag that is deleted, to the byte."""
+    lineage: str | None = None
+    """The line of the branch, if it is not the name."""
+    new_name: str | None = None
+    """Of a rename."""
+
+    @property
+    def line(self) -> str:
+        """Where the versions of the branch are."""
+        return self.lineage or self.name
 
     def encode(self) -> bytes:
         content = {
@@ -98,6 +110,8 @@ class Move:
             "message": self.message,
             "undoes": self.undoes,
             "tag": self.tag,
+            "lineage": self.lineage,
+            "new_name": self.new_name,
         }
         return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
 
@@ -156,9 +170,12 @@ def completed(manifest: Manifest, move: Move) -> Move | None:
     if move.kind.is_of_tag:
         is_there = _has_tag(manifest.tables.storage.control, move)
         return move if is_there == (move.kind is MoveKind.TAG_CREATE) else None
-    fork = live_fork(manifest, move.name)
+    if move.kind is MoveKind.BRANCH_RENAME:
+        entry = read_names(manifest.tables.storage.control).entry(Branch(move.line, move.identity))
+        return move if entry is not None and entry.revision == move.operation_id else None
+    fork = live_fork(manifest, move.line)
     if move.kind is MoveKind.BRANCH_CREATE:
-        twin = read_fork(manifest.tables, commits_ref(layout.MAIN_BRANCH), move.name)
+        twin = read_fork(manifest.tables, commits_ref(layout.MAIN_BRANCH), move.line)
         is_made = fork is not None and twin is not None and twin.identity == move.twin
         return replace(move, identity=fork.identity) if is_made and fork is not None else None
     is_there = fork is not None and fork.identity == move.identity
@@ -204,8 +221,10 @@ def _from_json(operation_id: str, content: Any) -> Move:
         raise ValueError(f"it says that it is operation {content['operation_id']!r}")
     kind = MoveKind(content["kind"])
     identity = _optional_text(content, "identity")
-    if identity is None and kind in (MoveKind.BRANCH_DELETE, MoveKind.BRANCH_UNDELETE, MoveKind.TAG_CREATE):
+    if identity is None and kind not in (MoveKind.BRANCH_CREATE, MoveKind.TAG_DELETE):
         raise ValueError("it does not say of which branch or tag it is")
+    if (kind is MoveKind.BRANCH_RENAME) != (content.get("new_name") is not None):
+        raise ValueError("a rename has a new name, and nothing else has")
     return Move(
         operation_id=operation_id,
         kind=kind,
@@ -218,6 +237,8 @@ def _from_json(operation_id: str, content: Any) -> Move:
         message=_optional_text(content, "message"),
         undoes=_optional_text(content, "undoes"),
         tag=_optional_text(content, "tag"),
+        lineage=_optional_text(content, "lineage") if "lineage" in content else None,
+        new_name=_optional_text(content, "new_name") if "new_name" in content else None,
     )
 
 

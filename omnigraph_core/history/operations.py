@@ -7,8 +7,9 @@ without a commit has a record of its own (`history/moves.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, UsageError
@@ -16,6 +17,7 @@ from omnigraph_core.history.deleted import read_deleted
 from omnigraph_core.history.limits import ABBREVIATION_CHARACTERS_MIN
 from omnigraph_core.history.log import GraphCommit, newest_first, read_branch_log, read_deleted_log
 from omnigraph_core.history.moves import Move, MoveKind, move_ids, newest_moves, read_move
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.records import dataclass
 
@@ -41,6 +43,12 @@ class Operation:
     """One entry of the log: a commit, or a move."""
 
     done: GraphCommit | Move
+
+    def named(self, name_of: Callable[[Branch], str]) -> Operation:
+        """With the name that the branch of a commit has now."""
+        if isinstance(self.done, Move):
+            return self
+        return Operation(replace(self.done, named=name_of(self.done.on)))
 
     @property
     def operation_id(self) -> str:
@@ -86,7 +94,8 @@ class Operation:
         """None for what was not there."""
         done = self.done
         if isinstance(done, GraphCommit):
-            return None if done.parent_commit_id is None else Point(done.branch, done.parent_commit_id)
+            is_first = done.parent_commit_id is None
+            return None if is_first else Point(done.shown_branch, done.parent_commit_id)
         is_new = done.kind in (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE, MoveKind.TAG_CREATE)
         return None if is_new else Point(done.name, done.commit_id, done.kind.is_of_tag)
 
@@ -95,9 +104,9 @@ class Operation:
         """None for what is gone."""
         done = self.done
         if isinstance(done, GraphCommit):
-            return Point(done.branch, done.commit_id)
+            return Point(done.shown_branch, done.commit_id)
         is_gone = done.kind in (MoveKind.BRANCH_DELETE, MoveKind.TAG_DELETE)
-        return None if is_gone else Point(done.name, done.commit_id, done.kind.is_of_tag)
+        return None if is_gone else Point(done.new_name or done.name, done.commit_id, done.kind.is_of_tag)
 
     @property
     def _details(self) -> dict[str, object]:

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 class BranchNotFound(NotFoundError):
-    def __init__(self, branch: str) -> None:
+    def __init__(self, branch: str, reason: str | None = None) -> None:
         super().__init__(
-            f"branch '{branch}' does not exist", hint="`omnigraph branch list` shows what there is"
+            f"branch '{branch}' does not exist{'' if reason is None else f': {reason}'}",
+            hint="`omnigraph branch list` shows what there is",
         )
         self.branch = branch
 

@@ -34,8 +34,12 @@ def branch_deleted(uri: str, name: str, actor: str) -> JsonObject:
     return {"uri": uri, "name": name, "actor_id": actor}
 
 
-def branch_undeleted(uri: str, of: DeletedBranch, actor: str) -> JsonObject:
-    return {"uri": uri, "name": of.name, "graph_commit_id": of.head, "actor_id": actor}
+def branch_renamed(uri: str, old: str, new: str, actor: str) -> JsonObject:
+    return {"uri": uri, "old_name": old, "name": new, "actor_id": actor}
+
+
+def branch_undeleted(uri: str, name: str, of: DeletedBranch, actor: str) -> JsonObject:
+    return {"uri": uri, "name": name, "graph_commit_id": of.head, "actor_id": actor}
 
 
 def tag(of: Tag) -> JsonObject:
@@ -67,7 +71,7 @@ def tag_deleted(name: str, of: Tag | None, uri: str, actor: str) -> JsonObject:
 def commit(of: GraphCommit, removals: Removals) -> JsonObject:
     return {
         "graph_commit_id": of.commit_id,
-        "manifest_branch": of.branch,
+        "manifest_branch": of.shown_branch,
         "manifest_version": of.manifest_version,
         "parent_commit_id": of.parent_commit_id,
         "merged_parent_commit_id": of.merged_parent_commit_id,

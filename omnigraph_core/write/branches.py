@@ -14,7 +14,6 @@ gone at any moment, and another branch of the name be there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
@@ -24,6 +23,7 @@ from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.deleted import DeletedBranch
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.history.moves import MoveKind
+from omnigraph_core.history.names import read_names
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, manifest_ref
@@ -52,8 +52,15 @@ from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.freshness import check_head
-from omnigraph_core.write.limits import BRANCH_NAME_CHARACTERS_MAX
-from omnigraph_core.write.moves import Note, logged, settle_moves
+from omnigraph_core.write.moves import Note, logged, settle_moves, shown_name
+from omnigraph_core.write.naming import BranchExists as BranchExists
+from omnigraph_core.write.naming import (
+    check_name,
+    name_line,
+    refuse_taken,
+    refuse_taken_line,
+    share_a_directory,
+)
 from omnigraph_core.write.put_aside import (
     deleted_branches,
     forget_record,
@@ -61,19 +68,6 @@ from omnigraph_core.write.put_aside import (
     put_aside,
     with_descendants,
 )
-
-_SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-
-
-class BranchExists(ConflictError):
-    """A live branch has the name."""
-
-    def __init__(self, branch: str) -> None:
-        super().__init__(f"branch '{branch}' already exists")
-        self.branch = branch
-
-    def details(self) -> Mapping[str, object]:
-        return {"branch": self.branch}
 
 
 class StartMoved(ConflictError):
@@ -106,31 +100,17 @@ class BranchHasDescendants(RefusedError):
         return {"branch": self.branch, "descendants": self.descendants}
 
 
-def check_name(name: str, what: str = "branch") -> str:
-    """The trimmed name, if a branch may have it; or a tag, which is `what` else it may be for."""
-    name = name.strip()
-    if name in (layout.MAIN_BRANCH, layout.SCHEMA_LOCK_BRANCH):
-        raise RefusedError(f"the {what} name '{name}' is reserved")
-    segments = name.split("/")
-    if len(name) > BRANCH_NAME_CHARACTERS_MAX or not all(
-        _SEGMENT.fullmatch(part) and ".." not in part and not part.endswith((".lock", "."))
-        for part in segments
-    ):
-        raise RefusedError(
-            f"'{name}' cannot be a {what} name",
-            hint="use letters, digits, '-', '_', '.' and '/', such as review/2026-11; not '..' or '.lock'",
-        )
-    return name
-
-
 def create_branch(
     door: Door,
     name: str,
     source: GraphCommit,
     note: Note | None,
     on_twin: Callable[[Fork], None] = lambda twin: None,
+    called: str | None = None,
 ) -> None:
     """Make branch `name` start at a commit; touches the manifest and the commit table only.
+
+    `called` is what people call it, if another line has that name.
 
     `on_twin` is told of the twin, which says whose the branch is, before there is a branch. Without a
     note the log does not have it: then it is part of a write.
@@ -142,10 +122,13 @@ def create_branch(
         if not door.manifest.has_branch(source.branch):
             raise StartMoved(source)
         door.sweeper.heal(source.branch, lock_of(held, source.branch))
-        refuse_taken(door, name)
+        refuse_taken_line(door, name)
+        refuse_taken(door, called or name, read_names(door.storage.control))
         _check_start(door, source)
         _clear_leftovers(door, source.branch, name, held)
         faults.hit("branch.create_cleared")
+        if called is not None:
+            name_line(door, name, called, held)
         commits = commits_ref(source.branch)
         if commits.branch is not None:
             heal_ref(door.tables, commits, commits.branch, held.check)
@@ -157,7 +140,7 @@ def create_branch(
             on_twin(made)
         faults.hit("branch.twin_created")
         twin_identity = None if made is None else made.identity
-        with _logged_create(door, name, source, note, twin_identity, held):
+        with _logged_create(door, called or name, name, source, note, twin_identity, held):
             manifest = manifest_ref(source.branch)
             create_fork(door.tables, manifest, name, source.manifest_version, held.check)
             faults.hit("branch.manifest_created")
@@ -165,11 +148,18 @@ def create_branch(
 
 
 def _logged_create(
-    door: Door, name: str, source: GraphCommit, note: Note | None, twin: str | None, held: HeldLocks
+    door: Door,
+    called: str,
+    name: str,
+    source: GraphCommit,
+    note: Note | None,
+    twin: str | None,
+    held: HeldLocks,
 ) -> AbstractContextManager[None]:
     if note is None:
         return nullcontext()
-    move = note.move(MoveKind.BRANCH_CREATE, name, commit_id=source.commit_id, twin=twin)
+    start = source.commit_id
+    move = note.move(MoveKind.BRANCH_CREATE, called, lineage=name, commit_id=start, twin=twin)
     return logged(door, move, held)
 
 
@@ -262,9 +252,14 @@ def _branch_of(door: Door, name: str, identity: str) -> tuple[ForkRef, Fork]:
 
 
 def _refuse_descendants(door: Door, found: ForkRef) -> None:
-    descendants = [other.name for other in door.manifest.branch_refs() if descends(other, found)]
+    descendants = [other for other in door.manifest.branch_refs() if descends(other, found)]
     if descendants:
-        raise BranchHasDescendants(found.name, sorted(descendants))
+        called = [_called(door, each) for each in (found, *descendants)]
+        raise BranchHasDescendants(called[0], sorted(called[1:]))
+
+
+def _called(door: Door, found: ForkRef) -> str:
+    return shown_name(door, found.name, None if found.fork is None else found.fork.identity)
 
 
 def _remove_unfinished(door: Door, found: ForkRef, held: HeldLocks) -> None:
@@ -272,18 +267,6 @@ def _remove_unfinished(door: Door, found: ForkRef, held: HeldLocks) -> None:
     forks = _forks_of(door, _table_refs(door, layout.MAIN_BRANCH), found.name, held)
     delete_fork(door.tables, manifest_ref(layout.MAIN_BRANCH), found, held.check)
     _remove_forks(door, forks, found.name, held)
-
-
-def refuse_taken(door: Door, name: str) -> None:
-    for found in door.manifest.branch_refs():
-        if not _share_a_directory(found.name, name) or found.fork_or_none() is None:
-            continue
-        if found.name == name:
-            raise BranchExists(name)
-        raise RefusedError(
-            f"branch '{name}' overlaps with the live branch '{found.name}'",
-            hint="branch names must not be path prefixes of each other",
-        )
 
 
 def _check_start(door: Door, source: GraphCommit) -> None:
@@ -308,7 +291,7 @@ def _clear_leftovers(door: Door, source: str, name: str, held: HeldLocks) -> Non
     twins = fork_names(door.tables, commits_ref(layout.MAIN_BRANCH))
     deleted = deleted_branches(door)
     names = {*twins, *(each.name for each in deleted)} - live
-    leftovers = {each for each in names if _share_a_directory(each, name)}
+    leftovers = {each for each in names if share_a_directory(each, name)}
     if not leftovers:
         return
     doomed = with_descendants(deleted, leftovers)
@@ -420,8 +403,3 @@ def _may_be_its_own(door: Door, ref: TableRef, branch: str) -> bool:
 
 def lock_of(held: HeldLocks, branch: str) -> Lock:
     return next(lock for lock in held.locks if lock.name == layout.branch_lock(branch))
-
-
-def _share_a_directory(one: str, other: str) -> bool:
-    """Lance keeps `a/b` inside `a`."""
-    return one == other or one.startswith(other + "/") or other.startswith(one + "/")

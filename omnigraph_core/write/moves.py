@@ -15,7 +15,9 @@ from dataclasses import field
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.moves import Move, MoveKind, begun_moves, completed, read_begun
+from omnigraph_core.history.names import read_names
 from omnigraph_core.ids import new_ulid, now_us
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import HeldLocks, ObjectExists
 from omnigraph_core.tables.durability import sync_ref_removed
@@ -40,6 +42,8 @@ class Note:
         commit_id: str | None = None,
         twin: str | None = None,
         tag: str | None = None,
+        lineage: str | None = None,
+        new_name: str | None = None,
     ) -> Move:
         return Move(
             operation_id=self.operation_id,
@@ -53,6 +57,8 @@ class Note:
             message=self.message,
             undoes=self.undoes,
             tag=tag,
+            lineage=None if lineage == name else lineage,
+            new_name=new_name,
         )
 
 
@@ -73,6 +79,11 @@ def logged(door: Door, move: Move, held: HeldLocks) -> Iterator[None]:
     # The ref has moved, and that is on record: what fails now is left to the next move.
     with suppress(OmnigraphError):
         _record(door, completed(door.manifest, move) or move)
+
+
+def shown_name(door: Door, lineage: str, identity: str | None) -> str:
+    """What the branch of a line is called."""
+    return read_names(door.storage.control).of(Branch(lineage, identity))
 
 
 def settle_moves(door: Door, held: HeldLocks) -> None:

@@ -22,7 +22,7 @@ from omnigraph_core.tables.branches import ForkExists, clear_leftovers, remove_r
 from omnigraph_core.tables.durability import sync_ref_removed
 from omnigraph_core.tables.fork_refs import Fork, ForkRef, read_fork
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.moves import Note, logged
+from omnigraph_core.write.moves import Note, logged, shown_name
 
 
 class BranchIsTagged(RefusedError):
@@ -62,7 +62,12 @@ def put_aside(door: Door, found: ForkRef, fork: Fork, note: Note, held: HeldLock
         revision=new_ulid(),
     )
     move = note.move(
-        MoveKind.BRANCH_DELETE, found.name, identity=fork.identity, twin=record.twin, commit_id=record.head
+        MoveKind.BRANCH_DELETE,
+        shown_name(door, found.name, fork.identity),
+        lineage=found.name,
+        identity=fork.identity,
+        twin=record.twin,
+        commit_id=record.head,
     )
     with logged(door, move, held):
         held.check()

@@ -17,9 +17,9 @@ from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.storage import ObjectExists
 from omnigraph_core.tables.durability import sync_ref_removed
-from omnigraph_core.write.branches import check_name
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.moves import Note, logged
+from omnigraph_core.write.naming import check_name
 
 
 class TagExists(ConflictError):

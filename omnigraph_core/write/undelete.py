@@ -6,13 +6,14 @@ from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError, RefusedError
 from omnigraph_core.history.deleted import DeletedBranch, has_its_files, read_deleted
 from omnigraph_core.history.moves import MoveKind
+from omnigraph_core.history.names import read_names
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.storage import HeldLocks, ObjectExists
 from omnigraph_core.tables.fork_refs import ref_path
-from omnigraph_core.write.branches import BranchExists, refuse_taken
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.moves import Note, logged
+from omnigraph_core.write.moves import Note, logged, shown_name
+from omnigraph_core.write.naming import BranchExists, refuse_taken, refuse_taken_line
 from omnigraph_core.write.put_aside import forget_record, is_live
 
 
@@ -41,7 +42,7 @@ def undelete_branch(door: Door, name: str, note: Note, *, identity: str | None =
     locks = [layout.REFS_LOCK, layout.branch_lock(name)]
     with door.storage.locks.lock_all(locks, doing=f"branch undelete {name}") as held:
         faults.hit("branch.undelete_locked")
-        refuse_taken(door, name)
+        refuse_taken_line(door, name)
         found = [
             each
             for each in read_deleted(door.storage.control)
@@ -49,6 +50,8 @@ def undelete_branch(door: Door, name: str, note: Note, *, identity: str | None =
         ]
         if not found:
             raise NothingToUndelete(name)
+        names = read_names(door.storage.control)
+        refuse_taken(door, names.of(found[-1].on), names)
         _bring_back(door, found[-1], note, held)
     return found[-1]
 
@@ -60,7 +63,8 @@ def _bring_back(door: Door, record: DeletedBranch, note: Note, held: HeldLocks) 
     path = ref_path(manifest_ref(layout.MAIN_BRANCH), record.name)
     move = note.move(
         MoveKind.BRANCH_UNDELETE,
-        record.name,
+        shown_name(door, record.name, record.fork.identity),
+        lineage=record.name,
         identity=record.fork.identity,
         twin=record.twin,
         commit_id=record.head,
@@ -79,10 +83,12 @@ def _bring_back(door: Door, record: DeletedBranch, note: Note, held: HeldLocks) 
 def _check_parent(door: Door, record: DeletedBranch) -> None:
     """A branch reads data of the one it was made from; what is deleted may be purged, data and all."""
     parent = record.fork.parent
-    if parent is not None and not is_live(door, Branch(parent, record.fork.ancestors[-1])):
+    on = Branch(parent or layout.MAIN_BRANCH, record.fork.ancestors[-1] if parent is not None else None)
+    if parent is not None and not is_live(door, on):
+        names = read_names(door.storage.control)
         raise RefusedError(
-            f"branch '{record.name}' was made from branch '{parent}', which is deleted",
-            hint=f"bring that back first: `omnigraph branch undelete {parent}`",
+            f"branch '{names.of(record.on)}' was made from branch '{names.of(on)}', which is deleted",
+            hint=f"bring that back first: `omnigraph branch undelete {names.of(on)}`",
         )
 
 

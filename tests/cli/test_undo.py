@@ -83,3 +83,26 @@ def test_failures(graph: Graph, omnigraph: Omnigraph) -> None:
     (graph.location.path / "__operations/begun/x.json").write_bytes(b"{")
     damaged = omnigraph("op", "log", uri, "--json")
     assert (damaged.code, json.loads(damaged.err)["path"]) == (74, "__operations/begun/x.json")
+
+
+def test_branch_rename(graph: Graph, omnigraph: Omnigraph) -> None:
+    uri = graph.location.uri
+    graph.create_branch("dev")
+    write_three(graph, "on-dev", "dev")
+    done = omnigraph("branch", "rename", "dev", "review", "--store", uri, "--as", "bob", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == {"uri": uri, "old_name": "dev", "name": "review", "actor_id": "bob"}
+    listed = json.loads(omnigraph("commit", "list", uri, "--branch", "review", "--json").out)["commits"]
+    assert [each["manifest_branch"] for each in listed] == ["review", "main", "main"]
+    for arguments, code in (
+        (("branch", "rename", "main", "x"), 5),
+        (("branch", "rename", "review", "main"), 5),
+        (("branch", "rename", "review", "review"), 3),
+        (("branch", "rename", "review", "a..b"), 5),
+        (("branch", "rename", "dev", "x"), 6),
+    ):
+        refused = omnigraph(*arguments, "--store", uri)
+        assert (refused.code, "Traceback" in refused.err) == (code, False), arguments
+    assert "it was renamed to 'review'" in refused.err
+    assert omnigraph("undo", "--store", uri).code == 0
+    assert json.loads(omnigraph("branch", "list", uri, "--json").out) == {"branches": ["dev", "main"]}

@@ -38,6 +38,10 @@ MATRIX = {
         "branchundelete",
         {"move.begun": False, "branch.undeleted": True, "move.recorded": True},
     ),
+    "rename_branch('dev', 'new')": (
+        "branchrename",
+        {"move.begun": False, "branch.renamed": True, "move.moved": True, "move.recorded": True},
+    ),
     "create_tag('v2')": ("tagcreate", {"move.begun": False, "tag.created": True, "move.moved": True}),
     "delete_tag('v1')": ("tagdelete", {"move.begun": False, "tag.deleted": True, "move.recorded": True}),
     "undo()": (

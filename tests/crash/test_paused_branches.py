@@ -139,7 +139,7 @@ def check_branch(place: str, settings: Settings, branch: str, told: set[str], mo
     """Everything that somebody was told is there, and the branch can be written and read."""
     try:
         graph = open_graph(place, settings)
-        write_person(graph, "later", branch)
+        write_person(graph, "later", graph.snapshot(branch).on.name)
         entry = graph.snapshot(branch).entry(PERSON)
         found = graph.door.tables.open(entry.ref, entry.table_version).read(["id"]).column("id").to_pylist()
     except OmnigraphError as error:
@@ -244,6 +244,58 @@ def test_a_delete_that_slept_removes_nothing_of_a_branch_made_meanwhile(
     check_whole(open_graph(place, settings))
     assert sleeper.run(delete, "b0")
     assert set(sleeper.passed) == set(DELETE_STEPS)
+
+
+RENAME_STEPS = [
+    "lock.acquired",
+    "branch.rename_locked",
+    "move.begun",
+    "branch.renamed",
+    "move.moved",
+    "move.recorded",
+]
+
+
+def rename(graph: Graph, branch: str) -> None:
+    graph.rename_branch(branch, f"{branch}-sleeper")
+
+
+def rename_and_write(graph: Graph, branch: str) -> None:
+    """The rival writes to the branch whatever it is called, and calls it by its own name if it can."""
+    with suppress(NotFoundError):
+        graph.rename_branch(branch, f"{branch}-rival")
+    (name,) = [each for each in graph.branches() if each.startswith(f"{branch}-")]
+    write_person(graph, "rival", graph.snapshot(name).on.name)
+
+
+def rename_and_create(graph: Graph, branch: str) -> None:
+    """The rival makes another branch of the old name."""
+    rename_and_write(graph, branch)
+    graph.create_branch(branch)
+    write_person(graph, "other", graph.snapshot(branch).on.name)
+
+
+@pytest.mark.parametrize("meanwhile", [rename_and_write, rename_and_create])
+def test_a_rename_that_slept_takes_no_name_away_and_gives_none_twice(
+    meanwhile: Act, place: str, settings: Settings, sleeper: Sleeper
+) -> None:
+    graph = Graph.open(place, settings)
+    graph.create_branch("plain")
+    assert sleeper.run(rename, "plain")
+    assert list(dict.fromkeys(sleeper.passed)) == RENAME_STEPS
+    for number, step in enumerate(RENAME_STEPS):
+        branch = f"b{number}"
+        graph.create_branch(branch)
+        identity = graph.snapshot(branch).on.identity
+        was_told = sleeper.run(rename, branch, step, meanwhile)
+        assert was_told == (step in RENAME_STEPS[-3:]), step
+        (name,) = [each for each in graph.branches() if each.startswith(f"{branch}-")]
+        assert name == f"{branch}-sleeper" if was_told else f"{branch}-rival"
+        assert graph.snapshot(name).on.identity == identity
+        check_branch(place, settings, name, {"rival"}, step)
+        if meanwhile is rename_and_create:
+            check_branch(place, settings, branch, {"other"}, step)
+    check_whole(open_graph(place, settings))
 
 
 def undelete(graph: Graph, branch: str) -> None:

@@ -121,6 +121,27 @@ class Twins:
         self.graph.merge(source, target, resolution=read_resolution(lines, "choices"))
         return state
 
+    def undo_and_redo(self) -> None:
+        """Undo after any commit is identity, and undo of that brings it back."""
+        done = self.graph.operations(1)[0]
+        if done.before is None or done.after is None or done.before.commit_id is None:
+            return
+        after = [self.content(name) for name in BRANCHES]
+        number = BRANCHES.index(done.after.name)
+        before = nodes_at(self.graph, done.before.commit_id)
+        self.graph.undo()
+        undone = [self.content(name) for name in BRANCHES]
+        assert undone == [*after[:number], before, *after[number + 1 :]]
+        self.graph.undo()
+        assert [self.content(name) for name in BRANCHES] == after
+        self.history.land(number, before)
+        self.history.land(number, after[number])
+
+
+def nodes_at(graph: Graph, ref: str) -> State:
+    rows = [json.loads(line)["data"] for line in b"".join(graph.export(ref)).splitlines()]
+    return {row["k"]: {name: row.get(name) for name in NAMES} for row in rows}
+
 
 @pytest.mark.parametrize(
     "seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))]
@@ -136,6 +157,8 @@ def test_random_branches_merge_like_dictionaries(seed: int, tmp_path: Path) -> N
             twins.write_and_revert(one)
         elif chance < 0.57:
             twins.reset(one, other)
+        elif chance < 0.62:
+            twins.undo_and_redo()
         else:
             twins.merge(one, other)
     twins.check()

@@ -31,6 +31,8 @@ SHARED_FORKS = "tests/crash/test_shared_forks.py"
 DISK_ERRORS = "tests/crash/test_disk_errors.py"
 FORKS = "tests/contract/test_tables_branches.py"
 PAUSED = "tests/crash/test_paused_branches.py"
+MOVES = "tests/crash/test_moves.py"
+UNDO = "tests/contract/test_undo.py"
 REFS = "tests/crash/test_branch_refs.py"
 EVOLVE = "tests/unit/test_schema_evolve.py"
 ANSWERS = "tests/contract/test_migrate_answers.py"
@@ -863,6 +865,34 @@ def make_the_manifest_branch_first(plant: Plant) -> None:
 
 
 # ---- identity of branches and forks ----
+
+
+@bug(f"{MOVES}::test_what_was_dropped_does_not_come_true_by_what_others_do", r"'dev', 'dev'")
+def believe_what_has_begun(plant: Plant) -> None:
+    """A move that has begun counts as done, without a look at the ref."""
+    from omnigraph_core.history import moves as history
+    from omnigraph_core.write import moves
+
+    for module in (history, moves):
+        plant.replace(module, "completed", lambda original: lambda manifest, move: move)
+
+
+@bug(f"{UNDO}::test_what_is_not_as_it_was_left_is_refused", r"DID NOT RAISE")
+def undo_by_name(plant: Plant) -> None:
+    """Undo takes the tag that has the name now for the one that it is about."""
+    from omnigraph_core.merge import undo
+
+    def read_tag(original: Any) -> Any:
+        class Whichever:
+            revision = type("Any", (), {"__eq__": lambda *_: True, "__ne__": lambda *_: False})()
+
+        return lambda control, name: Whichever()
+
+    def delete_tag(original: Any) -> Any:
+        return lambda door, name, note, *, revision: original(door, name, note)
+
+    plant.replace(undo, "read_tag", read_tag)
+    plant.replace(undo, "delete_tag", delete_tag)
 
 
 @bug(

@@ -106,7 +106,7 @@ def check_whole(graph: Graph) -> None:
         assert log.heads[branch] == snapshot.head.commit_id
         for entry in snapshot.tables.values():
             head = graph.door.tables.open(entry.ref)
-            if entry.table_branch == (None if branch == "main" else branch):
+            if entry.table_branch == snapshot.on.lineage:
                 assert head.version == entry.table_version, (branch, entry.table_key)
             head.lance.validate()
         content(graph, branch)

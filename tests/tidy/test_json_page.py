@@ -25,6 +25,7 @@ SECTIONS = {
     "branch_created": "`branch`",
     "branch_list": "`branch`",
     "branch_deleted": "`branch`",
+    "branch_renamed": "`branch`",
     "merged": "`branch merge`",
     "branch_undeleted": "`branch`",
     "tag": "`tag`",
