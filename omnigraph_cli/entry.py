@@ -1,60 +1,37 @@
-"""The installed command: what runs before the first slow import, and how the process ends.
+"""The installed command: what runs before the first slow import.
 
-Starting takes some tenths of a second, most of it imports. Ctrl-C during an import exits
-at once: nothing is open yet that would need cleaning up.
+It hands the command to a server that has imported everything, if there is one and the user asked
+for that, and otherwise runs it here. Ctrl-C until then ends it at once: nothing is open that would
+need cleaning up.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import gc
 import os
-import signal
-import sys
 
-from omnigraph_cli.limits import OBJECTS_BEFORE_COLLECTION
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal
 
 _INTERRUPTED = 130
 
 
 def run() -> None:
     """Run the command line and exit."""
-    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
-    codes: list[int] = []
-    # Registered first, so called last: after every exit handler that libraries register.
-    atexit.register(_end, codes)
     # Under nohup, or in the background of a script, SIGINT is ignored; it stays ignored.
-    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    is_interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if is_interruptible:
-        signal.signal(signal.SIGINT, _leave)
-    try:
-        from omnigraph_cli.main import main
+        _signal.signal(_signal.SIGINT, leave)
+    from omnigraph_cli.warm.client import run_warm
 
-        if is_interruptible:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        main()
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
-    except SystemExit as leaving:
-        if isinstance(leaving.code, int):
-            codes.append(leaving.code)
-        raise
+    leaves_server = run_warm()
+    from omnigraph_cli.process import run_here
+
+    run_here(leaves_server=leaves_server, is_interruptible=is_interruptible)
 
 
-def _end(codes: list[int]) -> None:
-    """Exit without Python's teardown, which takes longer than many commands.
-
-    By now threads are joined, the exit handlers of libraries have run, and `main` has
-    flushed the output and checked that it was written.
-    """
-    if codes:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(codes[0])
-
-
-def _leave(*_: object) -> None:
+def leave(*_: object) -> None:
     """Not by an exception: an import may catch it, or print it from a destructor."""
     os._exit(_INTERRUPTED)

@@ -20,3 +20,15 @@ OBJECTS_BEFORE_COLLECTION = 300_000
 
 # A load may run for hours within its memory limit, which garbage must not use up.
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
+
+# Warm servers per user, one for each kind of process that asks. Each takes about 150 MB.
+WARM_SERVERS_MAX = 8
+
+# Commands that one server runs at a time; the next one starts cold.
+WARM_CHILDREN_MAX = 64
+
+# How often, in seconds, a server looks whether its socket is still there.
+WARM_GLANCE_S = 5
+
+# A kind of process that no server can serve is not tried again for this many seconds.
+WARM_USELESS_S = 600

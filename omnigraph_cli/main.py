@@ -7,14 +7,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-import typer
 from typer._completion_classes import completion_init
 from typer.exceptions import Abort, TyperException
 
 from omnigraph_cli import exits, streams
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_cli.streams import ReaderGoneError
-from omnigraph_cli.tree import PROGRAM, build_app
+from omnigraph_cli.tree import PROGRAM, command_for
 from omnigraph_core.errors import InternalError, OmnigraphError, StorageError, UsageError
 from omnigraph_core.settings import load_settings
 
@@ -35,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _invoke(argv: list[str]) -> object:
     _refuse_other_than_text(argv)
     completion_init()
-    command = typer.main.get_command(build_app(argv))
-    return command.main(argv, prog_name=PROGRAM, standalone_mode=False)
+    return command_for(argv).main(argv, prog_name=PROGRAM, standalone_mode=False)
 
 
 def _guarded(argv: Sequence[str], action: Callable[[], object]) -> int:

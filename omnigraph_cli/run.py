@@ -18,6 +18,7 @@ from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import OBJECTS_BETWEEN_COLLECTIONS
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_cli.sources import QUERY_OPTIONS, QueryOptions
+from omnigraph_cli.warm import client
 from omnigraph_core import __version__, layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph_core.records import dataclass
@@ -234,6 +235,8 @@ def _make_run(arguments: Mapping[str, Any], settings: Settings) -> Run:
     output: Output = JsonOutput()
     if not arguments["json_output"]:
         output = HumanOutput(quiet=arguments["quiet"], color=color)
+    if arguments["verbose"] and settings.warm_idle_s is not None:
+        output.remark("started warm" if client.reason is None else f"started cold: {client.reason}")
     return Run(
         settings=settings,
         output=output,

@@ -7,8 +7,10 @@ the answer to a mistyped name use the whole tree.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
 
@@ -44,8 +46,27 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "relocate": ("relocate",),
     "spark": ("spark",),
     "completion": ("completion",),
+    "warm": ("warm",),
     "version": ("version",),
 }
+
+
+def command_for(argv: Sequence[str]) -> Any:
+    """What runs this command line."""
+    first = argv[0] if argv else None
+    return _built(first if any(first in words for words in COMMANDS.values()) else None)
+
+
+def build_all() -> None:
+    """Declare every command now, for processes that are to start without doing so."""
+    for words in (*COMMANDS.values(), (None,)):
+        for word in words:
+            _built(word)
+
+
+@functools.cache
+def _built(first: str | None) -> Any:
+    return typer.main.get_command(build_app([] if first is None else [first]))
 
 
 def build_app(argv: Sequence[str] = ()) -> typer.Typer:

@@ -34,6 +34,7 @@ CLEANUP_RECORD = "__cleanup.json"
 NAMES_RECORD = "__names.json"
 
 CONFIG_FILE = "omnigraph.toml"
+USER_CONFIG = "omnigraph/config.toml"
 DEFAULT_GRAPH = "graph.omni"
 
 MAIN_BRANCH = "main"

@@ -30,10 +30,12 @@ from omnigraph_core.limits import (
     MEMORY_DEFAULT_BYTES,
 )
 from omnigraph_core.records import dataclass
+from omnigraph_core.times import parse_duration
 
 DEFAULT_REGION = "us-east-1"
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
+_USER_CONFIG_KEYS = frozenset({"warm"})
 
 
 class TraversalMode(StrEnum):
@@ -120,6 +122,8 @@ class Settings:
     maintenance_concurrency: int = MAINTENANCE_CONCURRENCY_DEFAULT
     embed: EmbedSettings = EmbedSettings()
     spark: SparkSettings = SparkSettings()
+    warm_idle_s: float | None = None
+    """How long a background process for quick starts waits for the next command; None: there is none."""
 
     @property
     def named_actor(self) -> str | None:
@@ -157,6 +161,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         spark=SparkSettings(
             _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH", ""))
         ),
+        warm_idle_s=_warm(env),
     )
 
 
@@ -329,6 +334,20 @@ def _color(env: Mapping[str, str]) -> str | None:
     return None
 
 
+def _warm(env: Mapping[str, str]) -> float | None:
+    """OMNIGRAPH_WARM, else `warm` in the user's own config file: never in a graph's, which others write."""
+    text, where = env.get("OMNIGRAPH_WARM"), "OMNIGRAPH_WARM"
+    if text is None:
+        path = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or "/", ".config"), layout.USER_CONFIG)
+        text, where = _read_toml(path, _USER_CONFIG_KEYS).get("warm", ""), f"{path}: 'warm'"
+    if text.strip().lower() in ("", "0", "off", "no", "false"):
+        return None
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise UsageError(f"{where}: '{text}' is not a time", hint="such as 10m, 1h or off")
+    return seconds
+
+
 def _find_config(directory: Path) -> ConfigFile | None:
     for folder in (directory, *directory.parents):
         path = folder / layout.CONFIG_FILE
@@ -342,19 +361,26 @@ def _find_config(directory: Path) -> ConfigFile | None:
 
 
 def _read_config(path: Path) -> ConfigFile:
+    return ConfigFile(path=path, **_read_toml(path, _CONFIG_KEYS))
+
+
+def _read_toml(path: Path, known: frozenset[str]) -> dict[str, str]:
+    """The keys of a config file; none if there is no file."""
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     import tomllib
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from error
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     for key, value in content.items():
-        if key not in _CONFIG_KEYS:
-            raise UsageError(
-                f"{path}: unknown key '{key}'", hint="known keys: " + ", ".join(sorted(_CONFIG_KEYS))
-            )
+        if key not in known:
+            raise UsageError(f"{path}: unknown key '{key}'", hint="known keys: " + ", ".join(sorted(known)))
         if not isinstance(value, str) or not value:
             raise UsageError(f"{path}: '{key}' must be a non-empty string")
-    return ConfigFile(path=path, **content)
+    return content

@@ -27,6 +27,8 @@ MS_MAX = (DAY_MAX + 1) * DAY_MS - 1
 _DATE = r"(\d{4})-(\d{2})-(\d{2})"
 _CLOCK = r"(\d{2})(?::(\d{2})(?::(\d{2})(?:\.(\d+))?)?)?"
 _OFFSET = r"[Zz]|([+-])(\d{2})(?::?(\d{2}))?"
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d+)?)(s|m|h|d|w)", re.ASCII)
+_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DATE_TEXT = re.compile(_DATE, re.ASCII)
 _TIME_TEXT = re.compile(rf"{_DATE}(?:[Tt ]{_CLOCK}(?:{_OFFSET})?)?", re.ASCII)
 
@@ -52,6 +54,12 @@ def parse_datetime(text: str) -> int | None:
     offset = _clock_ms(int(offset_h), int(offset_m), 0)
     moment = days * DAY_MS + clock - (-offset if sign == "-" else offset)
     return moment if MS_MIN <= moment <= MS_MAX else None
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds, or None if the text is not a number with one of the units s, m, h, d and w."""
+    match = _DURATION.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _UNIT_S[match[2]]
 
 
 def _clock_ms(hours: int, minutes: int, seconds: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +14,10 @@ from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command
 from omnigraph_core import shapes
 from omnigraph_core.errors import RefusedError, UsageError
+from omnigraph_core.times import parse_duration
 
 if TYPE_CHECKING:
     from omnigraph_core.maintenance.cleanup import Cleaned
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def register(app: typer.Typer) -> None:
@@ -120,8 +116,7 @@ def _ask(*, has_policy: bool, keep: int) -> None:
 
 
 def _seconds(option: str, text: str) -> float:
-    match = _DURATION.fullmatch(text.strip())
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else math.inf
-    if not math.isfinite(seconds):
+    seconds = parse_duration(text)
+    if seconds is None:
         raise UsageError(f"{option}: '{text}' is not a time", hint="such as 7d, 12h, 30m or 0s")
     return seconds

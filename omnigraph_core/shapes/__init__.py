@@ -41,6 +41,7 @@ from omnigraph_core.shapes.upkeep import (
     recovery_list,
     recovery_run,
     repaired,
+    warm_servers,
 )
 from omnigraph_core.shapes.writes import changed, loaded, merged
 
@@ -92,4 +93,5 @@ __all__ = [
     "undone",
     "value",
     "version",
+    "warm_servers",
 ]

@@ -163,3 +163,7 @@ def repaired(result: Repaired, uri: str) -> JsonObject:
         ],
         "commit": result.commit_id,
     }
+
+
+def warm_servers(servers: Sequence[JsonObject], idle_s: float | None, last_cold: str | None) -> JsonObject:
+    return {"enabled": idle_s is not None, "servers": list(servers), "last_cold": last_cold}

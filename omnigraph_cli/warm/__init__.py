@@ -1,0 +1,1 @@
+"""Warm starts: a background process that has imported everything forks once per command."""

@@ -1,0 +1,106 @@
+"""A fork of the server becomes the command: with the client's files, directory, variables and signals."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import signal
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Iterable
+from typing import IO
+
+from omnigraph_cli import process
+from omnigraph_cli.entry import leave
+from omnigraph_cli.warm import wire
+
+_PR_SET_PDEATHSIG = 1
+_ABOVE_ALL = 1 << 10
+_KEPT_SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
+
+
+def become(request: wire.Request, received: list[int], connection: socket.socket, server: int) -> None:
+    """Everything but running it. Ends the process if nobody wants it any more."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.setsid()
+    try:
+        wanted = connection.recv(1) == wire.GO
+    except OSError:
+        wanted = False
+    if not wanted or os.getppid() != server:
+        os._exit(0)
+    connection.close()
+    directory, *files = received
+    os.fchdir(directory)
+    os.close(directory)
+    _take_over(files, request.descriptors)
+    os.umask(request.umask)
+    _set_variables(request.environment)
+    _set_streams()
+    sys.argv = [os.fsdecode(each) for each in request.arguments]
+
+
+def run(request: wire.Request) -> None:
+    is_interruptible = not _contains(request.ignored, signal.SIGINT)
+    _set_signals(request.ignored, request.blocked)
+    process.run_here(leaves_server=False, is_interruptible=is_interruptible)
+
+
+def _take_over(files: list[int], numbers: list[int]) -> None:
+    """Give each file its number. First out of the way of all numbers, then into place."""
+    aside = [os.dup2(each, _ABOVE_ALL + at, inheritable=False) for at, each in enumerate(files)]
+    for each in files:
+        os.close(each)
+    for each, number in zip(aside, numbers, strict=True):
+        os.dup2(each, number)
+        os.close(each)
+
+
+def _set_variables(environment: Iterable[bytes]) -> None:
+    os.environ.clear()
+    for each in environment:
+        name, _, value = each.partition(b"=")
+        os.environb[name] = value
+    time.tzset()
+
+
+def _set_streams() -> None:
+    """As Python makes them; encoding and errors follow from the variables that both have."""
+    assert sys.__stdin__ is not None
+    assert sys.__stderr__ is not None
+    errors = sys.__stdin__.errors or "strict"
+    sys.stdin = sys.__stdin__ = _stream(0, "r", errors)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _stream(1, "w", errors)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _stream(2, "w", "backslashreplace")  # type: ignore[misc]
+
+
+def _stream(number: int, mode: str, errors: str) -> io.TextIOWrapper:
+    assert sys.__stderr__ is not None
+    buffer: IO[bytes] = open(number, mode + "b", closefd=False)  # noqa: SIM115
+    by_line = number == 2 or buffer.isatty()
+    text = io.TextIOWrapper(buffer, sys.__stderr__.encoding, errors, newline="\n", line_buffering=by_line)
+    text.mode = mode  # type: ignore[misc]
+    return text
+
+
+def _set_signals(ignored: int, blocked: int) -> None:
+    """What the client ignored is ignored, what it blocked is blocked, all else is as at a cold start."""
+    for number in signal.valid_signals() - _KEPT_SIGNALS:
+        signal.signal(number, signal.SIG_IGN if _contains(ignored, number) else signal.SIG_DFL)
+    if not _contains(ignored, signal.SIGINT):
+        signal.signal(signal.SIGINT, leave)
+    mask = [number for number in signal.valid_signals() if _contains(blocked, number)]
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _contains(mask: int, number: int) -> bool:
+    """As in `/proc/PID/status`: one bit per signal, the first for signal 1."""
+    return bool(mask >> (number - 1) & 1)
+
+
+def without_fork_warnings() -> None:
+    """Lance warns of threads that a fork would lose. The server has none, and checks that itself."""
+    warnings.filterwarnings("ignore", "lance is not fork-safe")

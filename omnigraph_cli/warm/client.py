@@ -1,0 +1,206 @@
+"""The start of every command: hand it to the server if that can be done, or return to do it here.
+
+This runs before anything else is imported, so it uses only what the interpreter has loaded or has
+built in: `_socket` and `_signal` instead of `socket` and `signal`, which take longer to import than
+all of this takes to run. Going cold is always right; whatever is unusual goes cold.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+
+from omnigraph_cli.warm import place, wire
+from omnigraph_cli.warm.likeness import Process, likeness
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import NoReturn
+else:
+    import _signal
+
+# A server that does not answer by then is stopped or swamped, and the command starts cold.
+ANSWER_TIMEOUT_S = 2.0
+_DESCRIPTORS_MAX = 64
+_PEER_CREDENTIALS_BYTES = 12
+_INTERRUPTED = 130
+_FORWARDED = (
+    _signal.SIGINT,
+    _signal.SIGTERM,
+    _signal.SIGHUP,
+    _signal.SIGQUIT,
+    _signal.SIGUSR1,
+    _signal.SIGUSR2,
+    _signal.SIGALRM,
+    _signal.SIGWINCH,
+    _signal.SIGCONT,
+)
+# They start another program, or manage servers, or are the quicker for it.
+_COLD_COMMANDS = frozenset(("spark", "warm", "completion"))
+
+reason: str | None = None
+"""Why this command started cold although a warm start was asked for."""
+
+
+class GoColdError(Exception):
+    """This command has to start cold; `starts_server` if a server would have helped it."""
+
+    def __init__(self, reason: str, *, starts_server: bool = False) -> None:
+        super().__init__(reason)
+        self.starts_server = starts_server
+
+
+def run_warm() -> bool:
+    """Run the command by the server and end as it ends, or return: whether to leave a server behind."""
+    global reason
+    if place.wanted() is None:
+        return False
+    try:
+        connection, request, streams = _reach()
+        _hand_over(connection, request, streams)
+    except GoColdError as cold:
+        reason = str(cold)
+        return cold.starts_server
+    except (OSError, KeyError, ValueError) as error:
+        reason = str(error)
+        return False
+    return _accompany(connection)
+
+
+def _reach() -> tuple[_socket.socket, wire.Request, list[int]]:
+    """A connection to a server of this process's kind."""
+    _check_command(sys.argv[1:])
+    process = Process()
+    if process.is_traced:
+        raise GoColdError("a debugger or tracer is attached")
+    descriptors = _own_descriptors()
+    here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.stat(os.getcwd())  # a directory that was removed can still be opened
+    like = likeness(process)
+    try:
+        directory = place.open_directory()
+    except FileNotFoundError:
+        raise GoColdError("no server is running", starts_server=True) from None
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+    connection.settimeout(ANSWER_TIMEOUT_S)
+    try:
+        connection.connect(place.inside(directory, place.server_name(like) + place.SOCKET))
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise GoColdError("no server is running", starts_server=True) from None
+    finally:
+        os.close(directory)
+    _check_peer(connection)
+    if connection.recv(1) != wire.HELLO:
+        raise GoColdError("the server left", starts_server=True)
+    request = wire.Request(
+        like,
+        process.umask,
+        process.ignored,
+        process.blocked,
+        descriptors,
+        [os.fsencode(each) for each in sys.argv],
+        [name + b"=" + value for name, value in os.environb.items()],
+    )
+    return connection, request, [here, *descriptors]
+
+
+def _check_command(arguments: list[str]) -> None:
+    if not arguments or arguments[0] in _COLD_COMMANDS:
+        raise GoColdError("this command always starts cold")
+    if not {"-h", "--help", "--spark", "--show-completion"}.isdisjoint(arguments):
+        raise GoColdError("this command always starts cold")
+    if any(name.startswith("_OMNIGRAPH") for name in os.environ):
+        raise GoColdError("the shell asks for completions")
+
+
+def _own_descriptors() -> list[int]:
+    """All that this process was given. A terminal must be one that it may read."""
+    found = sorted(int(name) for name in os.listdir("/proc/self/fd"))
+    alive = [number for number in found if _is_open(number)]  # all but the one that listed them
+    if alive[:3] != [0, 1, 2]:
+        raise GoColdError("standard input, output or error is closed")
+    if len(alive) > _DESCRIPTORS_MAX:
+        raise GoColdError(f"more than {_DESCRIPTORS_MAX} files are open")
+    if os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp():
+        raise GoColdError("it runs in the background of a terminal")
+    return alive
+
+
+def _is_open(number: int) -> bool:
+    try:
+        return os.get_inheritable(number) or number < 3
+    except OSError:
+        return False
+
+
+def _check_peer(connection: _socket.socket) -> None:
+    found = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEER_CREDENTIALS_BYTES)
+    if int.from_bytes(found[4:8], sys.byteorder) != os.getuid():
+        raise GoColdError("the server is another user's")
+
+
+def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[int]) -> None:
+    """Ask for a process, and let it go. Until that, it would end when this one does."""
+    body = request.encoded()
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, wire.packed(streams))]
+    _send(connection, wire.head(wire.RUN, len(body)), rights)
+    _send(connection, body, [])
+    answered, ancillary, _, _ = connection.recvmsg(wire.ANSWER_BYTES, _socket.CMSG_SPACE(4))
+    if answered[:1] != wire.WARM or not ancillary:
+        why = connection.recv(1 << 12).decode() if answered[:1] == wire.COLD else ""
+        raise GoColdError(why or "the server left", starts_server=not why)
+    (pid_descriptor,) = wire.unpacked(ancillary[0][2])
+    connection.settimeout(None)
+    _forward_signals(pid_descriptor)
+    connection.sendall(wire.GO)
+
+
+def _send(connection: _socket.socket, data: bytes, rights: list[tuple[int, int, bytes]]) -> None:
+    sent = connection.sendmsg([data], rights)
+    connection.sendall(data[sent:])
+
+
+def _forward_signals(pid_descriptor: int) -> None:
+    """What is sent to this process is meant for the command. What it ignores, the command ignores."""
+
+    def forward(number: int, _: object) -> None:
+        try:  # noqa: SIM105
+            _signal.pidfd_send_signal(pid_descriptor, number)
+        except ProcessLookupError:
+            pass
+
+    def stop(_: int, __: object) -> None:
+        """Ctrl-Z. The command has no terminal that would let it stop by itself."""
+        forward(_signal.SIGSTOP, None)
+        os.kill(os.getpid(), _signal.SIGSTOP)
+        forward(_signal.SIGCONT, None)
+
+    for number in _FORWARDED:
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, forward)
+    if _signal.getsignal(_signal.SIGTSTP) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGTSTP, stop)
+
+
+def _accompany(connection: _socket.socket) -> NoReturn:
+    """Wait for the command, and end as it did."""
+    try:
+        answered = connection.recv(wire.ANSWER_BYTES)
+    except OSError:
+        answered = b""
+    if answered[:1] != wire.ENDED:  # the server was killed, and the command with it
+        _die(_signal.SIGKILL)
+    status = int.from_bytes(answered[1:], "big", signed=True)
+    if os.WIFSIGNALED(status):
+        _die(os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _die(number: int) -> NoReturn:
+    if number not in (_signal.SIGKILL, _signal.SIGSTOP):
+        _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)

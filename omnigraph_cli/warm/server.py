@@ -1,0 +1,368 @@
+"""The background process: it has imported everything, opens nothing, and forks once per command.
+
+It has a single thread, which is what makes a fork safe; it counts them before it listens and before
+every fork, and leaves if a library has started one. It reads no graph and no config file, keeps
+nothing of one command for the next, and holds no variables but those that commands must share with
+it. It leaves when nothing was asked of it for a while, when any file it has loaded has changed, when
+its socket is gone, and when it is told to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from omnigraph_cli import process
+from omnigraph_cli.limits import WARM_CHILDREN_MAX, WARM_GLANCE_S
+from omnigraph_cli.warm import child, place, wire
+from omnigraph_cli.warm.likeness import Process, likeness
+
+_ALREADY_RUNNING, _USELESS = 3, 4
+# OpenBLAS and Arrow's allocator would start a thread when they are imported.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+_DESCRIPTORS_MAX = 128
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Client:
+    """A connection: first what has come of its request, then the process that it waits for."""
+
+    connection: socket.socket
+    received: bytearray = field(default_factory=bytearray)
+    descriptors: list[int] = field(default_factory=list)
+    pid: int | None = None
+
+    def forget_descriptors(self) -> None:
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+
+class Server:
+    """One socket, and the processes forked for those who connected to it."""
+
+    def __init__(self, name: str, like: bytes, idle_s: float) -> None:
+        self._name, self._like, self._idle_s = name, like, idle_s
+        self._started = self._last = time.monotonic()
+        self._served = 0
+        self._is_leaving = False
+        self._clients: dict[int, Client] = {}
+        self._by_pid: dict[int, Client] = {}
+        self._directory = place.open_directory(make=True)
+        self._listener = self._listen()
+        self._address = os.lstat(place.inside(self._directory, name + place.SOCKET))
+        self._woken, self._wakes = socket.socketpair()
+        for end in (self._woken, self._wakes):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._wakes.fileno())
+        self._poll = select.epoll()
+        for each in (self._listener, self._woken):
+            self._poll.register(each, select.EPOLLIN)
+        self._loaded = LoadedFiles()
+
+    def _listen(self) -> socket.socket:
+        """On our name, which the lock makes ours: a socket that is there was left by a dead server."""
+        path = place.inside(self._directory, self._name + place.SOCKET)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listener.bind(path)
+        listener.listen(WARM_CHILDREN_MAX)
+        return listener
+
+    def serve(self) -> Callable[[], None]:
+        """Fork for each request. Returns in the forks, with what they are to do, and at the end."""
+        while not (self._is_leaving and not self._by_pid):
+            for descriptor, events in self._poll.poll(min(WARM_GLANCE_S, self._idle_s + 0.1)):
+                if descriptor == self._listener.fileno():
+                    self._accept()
+                elif descriptor == self._woken.fileno():
+                    self._reap()
+                elif (client := self._clients.get(descriptor)) is not None:
+                    command = self._hear(client, events)
+                    if command is not None:
+                        return command
+            self._look_around()
+        return lambda: None
+
+    # ---- connections ----
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if struct.unpack("3i", credentials)[1] != os.getuid() or self._is_leaving:
+                connection.close()
+                return
+            connection.setblocking(False)
+            connection.send(wire.HELLO)
+            self._clients[connection.fileno()] = Client(connection)
+            self._poll.register(connection, select.EPOLLIN | select.EPOLLRDHUP)
+
+    def _hear(self, client: Client, events: int) -> Callable[[], None] | None:
+        if client.pid is not None:  # its end is all that is listened for: the client is gone
+            self._drop(client)
+            return None
+        try:
+            data, descriptors, _, _ = socket.recv_fds(client.connection, 1 << 20, _DESCRIPTORS_MAX)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data, descriptors = b"", []
+        client.descriptors += descriptors
+        client.received += data
+        if not data:
+            self._drop(client)
+            return None
+        return self._understand(client)
+
+    def _understand(self, client: Client) -> Callable[[], None] | None:
+        if len(client.received) < wire.HEAD_BYTES:
+            return None
+        kind, length = client.received[:1], int.from_bytes(client.received[1 : wire.HEAD_BYTES], "big")
+        if kind == wire.RUN and length <= wire.REQUEST_BYTES_MAX:
+            if len(client.received) - wire.HEAD_BYTES < length:
+                return None
+            self._last = time.monotonic()
+            return self._run(client, bytes(client.received[wire.HEAD_BYTES :]))
+        if kind == wire.STATUS:
+            self._say(client, json.dumps(self._status()).encode())
+        elif kind == wire.STOP:
+            self._leave()
+            self._say(client, json.dumps(self._status()).encode())
+        self._drop(client)
+        return None
+
+    def _say(self, client: Client, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
+        """A few bytes to a socket with an empty buffer; whoever is gone does not matter."""
+        with contextlib.suppress(OSError):
+            socket.send_fds(client.connection, [data], descriptors)
+
+    def _drop(self, client: Client) -> None:
+        """The client is gone or answered; the process that it waited for dies with it."""
+        if client.pid is not None:
+            os.kill(client.pid, signal.SIGKILL)  # not reaped yet, so the number is still its
+        self._poll.unregister(client.connection)
+        del self._clients[client.connection.fileno()]
+        client.connection.close()
+        client.forget_descriptors()
+
+    # ---- commands ----
+
+    def _run(self, client: Client, body: bytes) -> Callable[[], None] | None:
+        refusal, request = self._examine(client, body)
+        if request is None:
+            self._say(client, wire.answer(wire.COLD) + refusal.encode())
+            self._drop(client)
+            return None
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        own = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            return self._become(client, request, own)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._served += 1
+        client.pid = pid
+        self._by_pid[pid] = client
+        client.forget_descriptors()
+        self._poll.modify(client.connection, select.EPOLLRDHUP)  # GO is for the process to read
+        descriptor = os.pidfd_open(pid)
+        self._say(client, wire.answer(wire.WARM, pid), (descriptor,))
+        os.close(descriptor)
+        return None
+
+    def _examine(self, client: Client, body: bytes) -> tuple[str, wire.Request | None]:
+        """The request, or why it is refused."""
+        try:
+            request = wire.decoded(body)
+        except ValueError:
+            return "the server does not understand the request", None
+        if request.likeness != self._like:
+            return "the server is of another kind", None
+        if len(request.descriptors) + 1 != len(client.descriptors):
+            return "not all files arrived", None
+        if len(self._by_pid) >= WARM_CHILDREN_MAX:
+            return f"{WARM_CHILDREN_MAX} commands are running", None
+        if self._loaded.have_changed():
+            self._leave()
+            return "the program has changed since the server started", None
+        if _threads() != 1:
+            self._leave()
+            return "the server has more than one thread", None
+        return "", request
+
+    def _become(self, client: Client, request: wire.Request, server: int) -> Callable[[], None]:
+        """In the fork: let go of everything that is the server's, and be the command."""
+        for each in self._clients.values():
+            if each is not client:
+                each.connection.close()
+                each.forget_descriptors()
+        for own in (self._listener, self._woken, self._wakes, self._poll):
+            own.close()
+        os.close(self._directory)
+        signal.set_wakeup_fd(-1)
+        client.connection.setblocking(True)
+        child.become(request, client.descriptors, client.connection, server)
+        return lambda: child.run(request)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(1 << 10)
+        while self._by_pid:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            self._last = time.monotonic()
+            client = self._by_pid.pop(pid)
+            client.pid = None
+            if self._clients.get(client.connection.fileno()) is client:
+                self._say(client, wire.answer(wire.ENDED, status))
+                self._drop(client)
+
+    # ---- leaving ----
+
+    def _look_around(self) -> None:
+        is_idle = not self._by_pid and time.monotonic() - self._last > self._idle_s
+        if is_idle or not self._is_reachable():
+            self._leave()
+
+    def _is_reachable(self) -> bool:
+        try:
+            found = os.lstat(place.inside(self._directory, self._name + place.SOCKET))
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (self._address.st_dev, self._address.st_ino)
+
+    def _leave(self) -> None:
+        """Take no more commands, and go when the last one has ended."""
+        if self._is_leaving:
+            return
+        self._is_leaving = True
+        if self._is_reachable():
+            os.unlink(place.inside(self._directory, self._name + place.SOCKET))
+        self._poll.unregister(self._listener)
+        self._listener.close()
+
+    def _status(self) -> dict[str, object]:
+        with open("/proc/self/statm", "rb") as file:
+            pages = int(file.read().split()[1])
+        return {
+            "pid": os.getpid(),
+            "age_s": round(time.monotonic() - self._started, 1),
+            "idle_s": self._idle_s,
+            "served": self._served,
+            "running": len(self._by_pid),
+            "memory_bytes": pages * os.sysconf("SC_PAGE_SIZE"),
+            "stopping": self._is_leaving,
+        }
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+class LoadedFiles:
+    """Every file that a module came from, as it was when it was loaded."""
+
+    def __init__(self) -> None:
+        found = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+        self._names = tuple(name for name in found if name is not None)
+        self._stamps = self._now()
+
+    def have_changed(self) -> bool:
+        return self._stamps != self._now()
+
+    def _now(self) -> list[Stamp | None]:
+        return [_stamp(name) for name in self._names]
+
+
+def _stamp(file: str) -> Stamp | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _import_everything() -> None:
+    """What any command might import, except for Spark's side, which starts other programs."""
+    for name in ("omnigraph_core", "omnigraph_cli"):
+        package = import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.startswith(("omnigraph_core.spark", "omnigraph_cli.__main__")):
+                import_module(module.name)
+    for name in (
+        "lance",
+        "numpy.ma",
+        "pyarrow.parquet",
+        "pyarrow.csv",
+        "pyarrow.json",
+        "rich.table",
+        "tomllib",
+    ):
+        import_module(name)
+    from omnigraph_cli.tree import build_all
+
+    build_all()
+
+
+def _own(name: str) -> None:
+    """Be the only server of this name, or leave. The lock goes with the process."""
+    directory = place.open_directory(make=True)
+    lock = os.open(
+        place.inside(directory, name + place.LOCK),
+        os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+        0o600,
+    )
+    os.close(directory)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os._exit(_ALREADY_RUNNING)
+
+
+def _give_up(name: str, reason: str) -> None:
+    """A server of this kind cannot serve. Say so, or every command would start another."""
+    directory = place.open_directory(make=True)
+    path = place.inside(directory, name + place.USELESS)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    os.write(descriptor, reason.encode())
+    os._exit(_USELESS)
+
+
+def main() -> None:
+    """`NAME IDLE_SECONDS`, started by `starting.start_server`."""
+    name, idle_s = sys.argv[1], float(sys.argv[2])
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.umask(0o077)
+    os.chdir("/")
+    _own(name)
+    like = likeness(Process())
+    if place.server_name(like) != name:
+        _give_up(name, "a server would not be of this command's kind")
+    process.register_end()
+    os.environ.update(_ONE_THREAD)
+    child.without_fork_warnings()
+    _import_everything()
+    gc.collect()
+    gc.freeze()
+    if _threads() != 1:
+        _give_up(name, "a library starts a thread when it is imported")
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    Server(name, like, idle_s).serve()()

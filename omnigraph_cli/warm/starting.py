@@ -1,0 +1,61 @@
+"""Starting a server in the background, at the end of a command that would have been quicker with one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from omnigraph_cli.limits import WARM_SERVERS_MAX, WARM_USELESS_S
+from omnigraph_cli.warm import place
+from omnigraph_cli.warm.likeness import Process, inherited_variables, likeness
+from omnigraph_core.settings import load_settings
+
+# Not `-m`: that would look for modules in the working directory.
+_PROGRAM = "import sys; sys.path.pop(0); from omnigraph_cli.warm.server import main; main()"
+
+
+def start_server() -> None:
+    """Start one of this process's kind, unless it could not serve or there are enough.
+
+    It has none of this process's files, streams, directory or secrets.
+    """
+    idle_s = load_settings().warm_idle_s
+    if idle_s is None:
+        return
+    name = place.server_name(likeness(Process()))
+    directory = place.open_directory(make=True)
+    sockets = [each for each in os.listdir(place.inside(directory, ".")) if each.endswith(place.SOCKET)]
+    if len(sockets) >= WARM_SERVERS_MAX or _is_useless(place.inside(directory, name + place.USELESS)):
+        return
+    environment = inherited_variables()
+    if "XDG_RUNTIME_DIR" in os.environ:
+        environment["XDG_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"]
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-c", _PROGRAM, name, str(idle_s)],
+        environment,
+        file_actions=nowhere,
+        setsid=True,
+        setsigmask=[],
+        setsigdef=range(1, 32),
+    )
+
+
+def note(reason: str) -> None:
+    """Keep why a command started cold, for `omnigraph warm status`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    directory = place.open_directory(make=True)
+    descriptor = os.open(place.inside(directory, place.LAST_COLD), flags, 0o600)
+    os.write(descriptor, reason.encode("utf-8", "replace"))
+    os.close(descriptor)
+    os.close(directory)
+
+
+def _is_useless(marker: str) -> bool:
+    """Whether a server of this kind has tried and given up lately."""
+    try:
+        return time.time() - os.stat(marker).st_mtime < WARM_USELESS_S
+    except OSError:
+        return False

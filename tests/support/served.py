@@ -1,0 +1,111 @@
+"""Commands that start warm through the product's own server, in a runtime directory of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.processes import OMNIGRAPH, Finished, clean_environment
+
+WAITING_S = 240.0
+WARM, COLD = "started warm", "started cold: "
+
+
+class Served:
+    """Runs commands with warm starts turned on, and knows their servers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.runtime = directory / "run"
+        self.runtime.mkdir(mode=0o700)
+        self.pid = 0  # of the server for commands that are run without a prefix
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return clean_environment(**{"OMNIGRAPH_WARM": "10m", "XDG_RUNTIME_DIR": str(self.runtime), **more})
+
+    def popen(
+        self,
+        *arguments: str | Path,
+        prefix: Sequence[str] = (),
+        env: dict[str, str] | None = None,
+        **options: Any,
+    ) -> subprocess.Popen[str]:
+        piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(
+            [*prefix, str(OMNIGRAPH), *map(str, arguments)],
+            env=self.environment(**(env or {})),
+            text=True,
+            **{"cwd": self.directory, **piped, **options},
+        )
+
+    def run(self, *arguments: str | Path, stdin: str = "", **options: Any) -> Finished:
+        with self.popen(*arguments, **options) as process:
+            out, err = process.communicate(stdin, timeout=WAITING_S)
+            return Finished(process.returncode, out, err)
+
+    def servers(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.run("warm", "status", "--json").out)["servers"]
+        return found
+
+    def started(self) -> int:
+        """The pid of the server, started if there is none."""
+        for _ in range(200):
+            done = self.run("version", "-v")
+            assert done.code == 0, done.err
+            if WARM in done.err:
+                self.pid = self.pid if state_of(self.pid) else int(self.servers()[0]["pid"])
+                return self.pid
+            time.sleep(0.05)
+        raise AssertionError(f"no server came: {done.err}")
+
+    def stop(self) -> None:
+        pids = [server["pid"] for server in self.servers()]
+        self.run("warm", "stop")
+        for pid in pids:
+            wait_for_end(pid)
+
+
+@contextlib.contextmanager
+def serving(directory: Path) -> Iterator[Served]:
+    served = Served(directory)
+    try:
+        yield served
+    finally:
+        pids = [server["pid"] for server in served.servers()]
+        served.run("warm", "stop")
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(reached: Any) -> None:
+    give_up = time.monotonic() + WAITING_S
+    while not reached():
+        assert time.monotonic() < give_up, "waited in vain"
+        time.sleep(0.01)
+
+
+def wait_for_end(pid: int) -> None:
+    wait_until(lambda: state_of(pid) in ("", "Z"))
+
+
+def state_of(pid: int) -> str:
+    """One letter, as `ps` shows it; empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
