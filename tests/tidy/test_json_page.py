@@ -56,6 +56,7 @@ SECTIONS = {
     "schema_diff": "`schema diff`",
     "spark_package": "`spark package`",
     "version": "`version`",
+    "warm_servers": "`warm`",
 }
 # Returns a value, not an object.
 OTHERS = {"value"}
