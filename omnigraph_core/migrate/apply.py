@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import keep_schema
+from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.migrate.afterwards import finish
 from omnigraph_core.migrate.answers import answer
@@ -23,7 +24,9 @@ from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published, ReplansUsedUp
 from omnigraph_core.write.freshness import StalePlan
 from omnigraph_core.write.limits import REPLANS_MAX
+from omnigraph_core.write.on_record import FilesOnRecord
 from omnigraph_core.write.plan import NewSchema
+from omnigraph_core.write.staging_record import SCHEMA_APPLY_KIND, StagingRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,13 @@ def _published(
 ) -> Published:
     kept = keep_schema(door.storage.control, wanted.source, wanted.schema)
     faults.hit("schema.kept")
-    staging = MigrationStaging(door, attempt, plan)
-    write = staging.staged(NewSchema(kept, wanted.source), options.actor, options.message)
-    faults.hit("schema.staged")
-    try:
+    versions = tuple((key, entry.table_version) for key, entry in sorted(attempt.snapshot.tables.items()))
+    record = StagingRecord(new_ulid(), SCHEMA_APPLY_KIND, attempt.branch, options.actor, pinned=versions)
+    with FilesOnRecord(door.storage, record) as on_record:
+        staging = MigrationStaging(door, attempt, plan, on_record)
+        write = staging.staged(NewSchema(kept, wanted.source), options.actor, options.message)
+        faults.hit("schema.staged")
         return door.publish(write)
-    except StalePlan:
-        staging.discard()
-        raise
 
 
 def _differing(door: Door, published: Published) -> tuple[str, ...]:

@@ -6,28 +6,31 @@ dropped type is a tombstone. Everything that touches no table is in the new sche
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from omnigraph_core import faults
 from omnigraph_core.errors import InternalError
-from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.publisher import Registration, Tombstone
 from omnigraph_core.migrate.new_tables import new_table
 from omnigraph_core.schema.arrow import arrow_field, arrow_type, table_schema
-from omnigraph_core.schema.evolve import Column, MigrationPlan, TableImage
+from omnigraph_core.schema.evolve import Column, MigrationPlan, Mode, TableImage
+from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.evolve import ColumnChange, stage_columns
 from omnigraph_core.tables.refs import TableRef
-from omnigraph_core.tables.staged import discard_files
+from omnigraph_core.tables.staged import StagedWrite
 from omnigraph_core.values.coerce import coerce
 from omnigraph_core.values.columns import column
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.on_record import FilesOnRecord
 from omnigraph_core.write.plan import NewSchema, TableWrite, WritePlan, WriterKind
 
 
 class MigrationStaging:
     """Stages one migration of one branch, whose lock and the refs lock are held."""
 
-    def __init__(self, door: Door, attempt: Attempt, plan: MigrationPlan) -> None:
+    def __init__(self, door: Door, attempt: Attempt, plan: MigrationPlan, on_record: FilesOnRecord) -> None:
         if attempt.lock is None:
             raise InternalError("a schema is applied under the lock of its branch")
         self._door = door
@@ -35,18 +38,15 @@ class MigrationStaging:
         self._base = attempt.snapshot
         self._plan = plan
         self._guard = attempt.lock.check
-        self._operation_id = new_ulid()
+        self._on_record = on_record
+        self._operation_id = on_record.operation_id
         self._tables: list[TableWrite] = []
         self._registrations: list[Registration] = []
 
     def staged(self, schema: NewSchema, actor: str, message: str | None) -> WritePlan:
         """The write that makes the plan true, all at once."""
-        try:
-            for image in self._plan.touched:
-                self._tables.append(self._table(image))
-        except BaseException:
-            self.discard()
-            raise
+        for image in self._plan.touched:
+            self._tables.append(self._table(image))
         return WritePlan(
             operation_id=self._operation_id,
             kind=WriterKind.SCHEMA_APPLY,
@@ -59,12 +59,9 @@ class MigrationStaging:
             reads={key: entry.table_version for key, entry in self._base.tables.items()},
             strict=True,
             message=message,
+            guard=self._on_record.check,
+            on_recorded=self._on_record.hand_over,
         )
-
-    def discard(self) -> None:
-        """Delete what was staged; it will never be committed."""
-        staged = [write for table in self._tables for write in table.staged]
-        discard_files(self._door.storage, staged)
 
     def _table(self, image: TableImage) -> TableWrite:
         if image.origin is None:
@@ -79,7 +76,7 @@ class MigrationStaging:
             version = entry.table_version
             return TableWrite(ref, version, version, entry.row_count, (), renamed_from=renamed_from)
         found = self._door.open_for_write(self._attempt, entry.table_key)
-        staged = stage_columns(self._door.storage, found.table, _changes(image), self._operation_id)
+        staged = self._staged_columns(found.table, image)
         return TableWrite(
             ref=replace(found.table.ref, key=key),
             base_version=found.table.version,
@@ -96,8 +93,23 @@ class MigrationStaging:
         state = door.manifest.state_of(manifest, base.on)
         found = new_table(door.tables, entity, base.branch, state, self._operation_id, self._guard)
         self._register(entity.table_key, found.table.ref.path)
-        staged = stage_columns(door.storage, found.table, _changes(image), self._operation_id)
+        staged = self._staged_columns(found.table, image)
         return TableWrite(found.table.ref, found.table.version, 0, 0, tuple(staged), found.fork)
+
+    def _staged_columns(self, table: Table, image: TableImage) -> list[StagedWrite]:
+        """Data that is allowed to be lost is in no file of the new version."""
+        return stage_columns(
+            self._door.storage,
+            table,
+            _changes(image),
+            self._operation_id,
+            self._written,
+            purges=self._plan.mode is Mode.HARD and bool(image.dropped),
+        )
+
+    def _written(self, paths: Sequence[str]) -> None:
+        self._on_record.add(paths)
+        faults.hit("schema.file_written")
 
     def _register(self, key: str, path: str) -> None:
         """Under a name that another table has until now, if that is renamed or dropped."""

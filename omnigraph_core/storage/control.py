@@ -93,6 +93,9 @@ class ControlStore(Protocol):
     def put(self, path: str, data: bytes) -> str:
         """Write whatever was there before, and return the e-tag."""
 
+    def copy(self, path: str, to: str) -> None:
+        """Write the bytes of a file to a path that nobody has. Syncing it is for the caller."""
+
     def list(self, prefix: str) -> Names:
         """The sorted names (not paths) of the objects directly below `prefix`."""
 

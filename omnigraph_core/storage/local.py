@@ -102,6 +102,13 @@ class LocalControlStore:
         with translated("write", file), _locked(file.parent) as directory:
             return self._write_over("put", directory, file, data, _read(file.name, directory))
 
+    def copy(self, path: str, to: str) -> None:
+        import shutil
+
+        source, target = self._file(path), self._file(to)
+        with translated("copy", target), open(source, "rb") as given, open(target, "xb") as made:
+            shutil.copyfileobj(given, made)
+
     def list(self, prefix: str) -> Names:
         folder = self._file(prefix) if prefix else self._root
         with translated("list", folder):

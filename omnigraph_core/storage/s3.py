@@ -128,6 +128,10 @@ class S3ControlStore:
     def put(self, path: str, data: bytes) -> str:
         return self._write("put", path, data, mode="overwrite", refusal=None)
 
+    def copy(self, path: str, to: str) -> None:
+        source, target = self._key(path), self._key(to)
+        self._retried("copy", to, lambda: obstore.copy(self._store, source, target))
+
     def list(self, prefix: str) -> Names:
         key = self._key(prefix) if prefix else None
         self.probe()

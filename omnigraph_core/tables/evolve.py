@@ -13,7 +13,7 @@ before the change commit after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_core.errors import InternalError
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
+from omnigraph_core.tables.column_files import ColumnFiles, OnWritten, not_told, write_columns
 from omnigraph_core.tables.columns import (
     StoredColumn,
     highest_id,
@@ -29,11 +30,11 @@ from omnigraph_core.tables.columns import (
     stored_columns,
 )
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import file_name
 from omnigraph_core.tables.literals import cast_text, literal, quoted
 from omnigraph_core.tables.preview import previewed
-from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, discard_files, prepare
+from omnigraph_core.tables.purge import stage_purge
+from omnigraph_core.tables.staged import StagedWrite, StageKind, discard_files, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,41 +50,46 @@ class ColumnChange:
 
 
 def stage_columns(
-    storage: Storage, table: Table, wanted: Sequence[ColumnChange], operation_id: str
+    storage: Storage,
+    table: Table,
+    wanted: Sequence[ColumnChange],
+    operation_id: str,
+    on_written: OnWritten = not_told,
+    *,
+    purges: bool = False,
 ) -> list[StagedWrite]:
     """Give the table exactly these columns; those that are nobody's origin go.
 
-    One transaction, or two that follow each other. They have been seen to do what is wanted.
+    One transaction, or two that follow each other. They have been seen to do what is wanted. A
+    change that `purges` also rewrites the fragments with values of columns that are gone, and costs
+    the table its indexes. `on_written` is told the paths of files as they are written.
     """
     staged: list[StagedWrite] = []
     try:
         with ExitStack() as previews:
             result = table
-            for write in _writes(storage, table, wanted, operation_id, previews):
+            for write in _writes(_Change(storage, table, wanted, operation_id, on_written), previews):
                 staged.append(write)
                 result = previews.enter_context(previewed(storage, result, write))
             _prove(table, result, wanted)
+            if purges:
+                version = table.version + len(staged)
+                staged += stage_purge(storage, result, operation_id, on_written, read_version=version)
     except BaseException:
         discard_files(storage, staged)
         raise
     return staged
 
 
-def _writes(
-    storage: Storage,
-    table: Table,
-    wanted: Sequence[ColumnChange],
-    operation_id: str,
-    previews: ExitStack,
-) -> Iterator[StagedWrite]:
-    change = _Change(storage, table, wanted, operation_id)
+def _writes(change: _Change, previews: ExitStack) -> Iterator[StagedWrite]:
+    table = change.table
     if not change.needs_project:
         yield change.merge(table, table.version)
         return
     project = change.project()
     yield project
     if change.adds:
-        renamed = previews.enter_context(previewed(storage, table, project))
+        renamed = previews.enter_context(previewed(change.storage, table, project))
         yield change.after_project().merge(renamed, table.version + 1)
 
 
@@ -91,12 +97,18 @@ class _Change:
     """What is to become of the columns of one table; `origins` are the names they have now."""
 
     def __init__(
-        self, storage: Storage, table: Table, wanted: Sequence[ColumnChange], operation_id: str
+        self,
+        storage: Storage,
+        table: Table,
+        wanted: Sequence[ColumnChange],
+        operation_id: str,
+        on_written: OnWritten,
     ) -> None:
-        self._storage = storage
-        self._table = table
+        self.storage = storage
+        self.table = table
         self._wanted = wanted
         self._operation_id = operation_id
+        self._on_written = on_written
         self._stored = stored_columns(table.lance.lance_schema)
         self._origins = [each.origin for each in wanted]
 
@@ -104,7 +116,7 @@ class _Change:
         """Do the stored values stay as they are?"""
         origin = self._wanted[number].origin
         return origin is not None and _shape(self._wanted[number].field) == _shape(
-            self._table.schema.field(origin)
+            self.table.schema.field(origin)
         )
 
     @property
@@ -116,7 +128,7 @@ class _Change:
         for number, (each, origin) in enumerate(zip(self._wanted, self._origins, strict=True)):
             field, takes_over = each.field, each.field.name != origin and each.field.name in self._stored
             if takes_over or (
-                self._kept(number) and field.nullable != self._table.schema.field(origin).nullable
+                self._kept(number) and field.nullable != self.table.schema.field(origin).nullable
             ):
                 return True
         return False
@@ -130,12 +142,12 @@ class _Change:
             for number, origin in enumerate(self._origins)
             if origin is not None
         ]
-        operation = LanceOperation.Project(lance_schema(self._table, columns))
-        return prepare(self._table.ref, StageKind.COLUMNS, self._table.version, operation, self._operation_id)
+        operation = LanceOperation.Project(lance_schema(self.table, columns))
+        return prepare(self.table.ref, StageKind.COLUMNS, self.table.version, operation, self._operation_id)
 
     def after_project(self) -> _Change:
         """The rest of the change, for whoever merges into what `project` has made."""
-        rest = _Change(self._storage, self._table, self._wanted, self._operation_id)
+        rest = _Change(self.storage, self.table, self._wanted, self._operation_id, self._on_written)
         for number, origin in enumerate(self._origins):
             if origin is not None:
                 kept = self._kept(number)
@@ -147,15 +159,14 @@ class _Change:
         from lance.dataset import LanceOperation
 
         filled = self._filled(base)
-        next_id = 1 + max(
-            highest_id(base), highest_id(self._table), *(id_ for each in filled.ids for id_ in each)
-        )
+        taken = (id_ for column in filled.columns.values() for id_ in column.ids)
+        next_id = 1 + max(highest_id(base), highest_id(self.table), *taken)
         columns = []
         for number, each in enumerate(self._wanted):
             if self._kept(number):
                 column = self._renamed(number)
-            elif number in filled.columns:
-                column = filled.columns[number].called(each.field.name, nullable=each.field.nullable)
+            elif (written := filled.columns.get(self._temporary(number))) is not None:
+                column = written.called(each.field.name, nullable=each.field.nullable)
             else:
                 column = new_column(each.field, next_id)
                 next_id += len(column.ids)
@@ -165,10 +176,10 @@ class _Change:
             replace(each, files=[file for file in each.files if live & set(file.fields)])
             for each in filled.fragments
         ]
-        schema = lance_schema(self._table, columns)
+        schema = lance_schema(self.table, columns)
         operation = LanceOperation.Merge(fragments, schema)
         return prepare(
-            self._table.ref, StageKind.COLUMNS, read_version, operation, self._operation_id, filled.files
+            self.table.ref, StageKind.COLUMNS, read_version, operation, self._operation_id, filled.files
         )
 
     def _renamed(self, number: int) -> StoredColumn:
@@ -176,7 +187,7 @@ class _Change:
         return self._stored_of(number).called(change.field.name, nullable=change.field.nullable)
 
     def _set_aside(self, number: int) -> StoredColumn:
-        nullable = self._table.schema.field(self._wanted[number].origin).nullable
+        nullable = self.table.schema.field(self._wanted[number].origin).nullable
         return self._stored_of(number).called(self._aside(number), nullable=nullable)
 
     def _stored_of(self, number: int) -> StoredColumn:
@@ -191,60 +202,19 @@ class _Change:
             name = f"_{name}"
         return name
 
-    def _filled(self, base: Table) -> _Filled:
+    def _filled(self, base: Table) -> ColumnFiles:
         """The fragments of `base` with new files for the columns that get values."""
-        texts = {}
+        casts, constants = {}, {}
         for number, each in enumerate(self._wanted):
             origin = self._origins[number]
             if origin is not None and not self._kept(number):
-                texts[self._temporary(number)] = cast_text(quoted(origin), each.field.type)
+                casts[self._temporary(number)] = cast_text(quoted(origin), each.field.type)
             elif origin is None and each.fill is not None:
-                texts[self._temporary(number)] = literal(each.fill, each.field.type)
-        fragments = base.lance.get_fragments()
-        if not texts or not fragments:
-            return _Filled([fragment.metadata for fragment in fragments], {}, [])
-        filled = []
-        files: list[StagedFile] = []
-        try:
-            for fragment in fragments:
-                with lance_failures(base.ref, "writing new columns of"):
-                    metadata, schema = fragment.merge_columns(texts)
-                filled.append(metadata)
-                files += self._new_files(fragment.metadata, metadata)
-        except BaseException:
-            discard_files(
-                self._storage, [prepare(base.ref, StageKind.COLUMNS, base.version, None, "", files)]
-            )
-            raise
-        stored = stored_columns(schema)
-        named = {number: self._temporary(number) for number in range(len(self._wanted))}
-        columns = {number: stored[name] for number, name in named.items() if name in texts}
-        return _Filled(filled, columns, files)
+                constants[self._temporary(number)] = literal(each.fill, each.field.type)
+        return write_columns(self.storage, base, casts, constants, self._on_written)
 
     def _temporary(self, number: int) -> str:
         return f"{self._aside(number)}_new"
-
-    def _new_files(self, before: Any, after: Any) -> Iterator[StagedFile]:
-        """Only what was written just now: the others are the table's own."""
-        known = {file_name(file) for file in before.files}
-        for file in after.files:
-            if file_name(file) not in known:
-                path = f"{self._table.ref.directory}/data/{file_name(file)}"
-                size = file.file_size_bytes or self._storage.control.size(path)
-                yield StagedFile(path, size or 0, self._storage.control.digest(path))
-
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """Fragments with the columns that got values, by their place among the wanted ones."""
-
-    fragments: list[Any]
-    columns: Mapping[int, StoredColumn]
-    files: list[StagedFile]
-
-    @property
-    def ids(self) -> list[tuple[int, ...]]:
-        return [column.ids for column in self.columns.values()]
 
 
 def _prove(before: Table, after: Table, wanted: Sequence[ColumnChange]) -> None:

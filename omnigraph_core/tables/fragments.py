@@ -100,15 +100,25 @@ def data_files(
     storage: Storage, ref: TableRef, fragments: Iterable[Any], schema: pa.Schema
 ) -> list[StagedFile]:
     """The data files of new fragments, with the side files that hold their large blobs."""
-    files: list[StagedFile] = []
+    fragments = list(fragments)
+    known = {data_path(ref, each): each.file_size_bytes for fragment in fragments for each in fragment.files}
+    return [sized(storage, path, known.get(path)) for path in data_paths(storage, ref, fragments, schema)]
+
+
+def data_paths(storage: Storage, ref: TableRef, fragments: Iterable[Any], schema: pa.Schema) -> list[str]:
+    """Where they are."""
+    paths: list[str] = []
     blobs = has_blobs(schema)
     for fragment in fragments:
         for data_file in fragment.files:
-            path = f"{ref.directory}/data/{file_name(data_file)}"
-            files.append(_sized(storage, path, data_file.file_size_bytes))
-            sides = side_files(storage, path) if blobs else []
-            files.extend(_sized(storage, side, None) for side in sides)
-    return files
+            path = data_path(ref, data_file)
+            paths += [path, *(side_files(storage, path) if blobs else ())]
+    return paths
+
+
+def data_path(ref: TableRef, data_file: Any) -> str:
+    """Where a new data file of a table is, below the graph root."""
+    return f"{ref.directory}/data/{file_name(data_file)}"
 
 
 def has_blobs(schema: pa.Schema) -> bool:
@@ -157,13 +167,13 @@ def read_new_rows(storage: Storage, ref: TableRef, fragment: Any, columns: Seque
 def deletion_files(storage: Storage, ref: TableRef, fragments: Sequence[Any]) -> list[StagedFile]:
     """The deletion files that `delete_rows` just wrote for these fragments."""
     return [
-        _sized(storage, f"{ref.directory}/{fragment.deletion_file.path(fragment.id)}", None)
+        sized(storage, f"{ref.directory}/{fragment.deletion_file.path(fragment.id)}", None)
         for fragment in fragments
         if fragment.deletion_file is not None
     ]
 
 
-def _sized(storage: Storage, path: str, known_size: int | None) -> StagedFile:
+def sized(storage: Storage, path: str, known_size: int | None) -> StagedFile:
     size = known_size or storage.control.size(path)
     if size is None:
         raise InternalError(f"{path} was written a moment ago and is not there")

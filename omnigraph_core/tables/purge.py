@@ -7,14 +7,17 @@ versions alone, and go when those do.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 from omnigraph_core.storage import Storage
+from omnigraph_core.tables.column_files import OnWritten, not_told
 from omnigraph_core.tables.columns import stored_columns
 from omnigraph_core.tables.compaction import all_segments, rewrite_groups
 from omnigraph_core.tables.dataset import FILE_FORMAT, Table
 from omnigraph_core.tables.failures import lance_failures
+from omnigraph_core.tables.fragments import data_paths
 from omnigraph_core.tables.indexes import index_write
 from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.preview import previewed
@@ -26,32 +29,43 @@ def holds_dropped(table: Table) -> bool:
     return any(_dropped_ids(fragment, _live_ids(table)) for fragment in table.lance.get_fragments())
 
 
-def stage_purge(storage: Storage, table: Table, operation_id: str) -> list[StagedWrite]:
-    """The writes to commit in order. Indexes go along, and are for the caller to build."""
+def stage_purge(
+    storage: Storage,
+    table: Table,
+    operation_id: str,
+    on_written: OnWritten = not_told,
+    *,
+    read_version: int | None = None,
+) -> list[StagedWrite]:
+    """The writes to commit in order. Indexes go along, and are for the caller to build.
+
+    A preview says which version it will be. `on_written` is told the paths of files as they are written.
+    """
     if not holds_dropped(table):
         return []
+    base = table.version if read_version is None else read_version
     removed = all_segments(table)
-    writes = [index_write(table, [], removed, table.version, operation_id)] if removed else []
+    writes = [index_write(table, [], removed, base, operation_id)] if removed else []
     with ExitStack() as previews:
         bare = previews.enter_context(previewed(storage, table, writes[0])) if removed else table
-        groups = _purged_groups(bare)
-        writes.append(rewrite_groups(storage, table, groups, table.version + len(writes), operation_id))
+        groups = list(_purged_groups(storage, bare, on_written))
+        writes.append(rewrite_groups(storage, table, groups, base + len(writes), operation_id))
     return writes
 
 
-def _purged_groups(table: Table) -> list[Any]:
+def _purged_groups(storage: Storage, table: Table, on_written: OnWritten) -> Iterator[Any]:
     """Write every fragment with such values anew, each by itself; compaction plans nothing for full ones."""
     from lance.optimize import CompactionTask
 
     live, options = _live_ids(table), _task_options()
-    groups = []
     for fragment in table.lance.get_fragments():
         if _dropped_ids(fragment, live):
             task = {"task": {"fragments": [fragment.metadata.to_json()]}}
             text = json.dumps({**task, "read_version": table.version, "options": options})
             with lance_failures(table.ref, "rewriting"):
-                groups.append(CompactionTask.from_json(text).execute(table.lance))
-    return groups
+                group = CompactionTask.from_json(text).execute(table.lance)
+            on_written(data_paths(storage, table.ref, group.new_fragments, table.schema))
+            yield group
 
 
 def _live_ids(table: Table) -> frozenset[int]:

@@ -24,6 +24,7 @@ from omnigraph_core.storage import ControlStore
 INIT_KIND = "Init"
 LOAD_KIND = "Load"
 OPTIMIZE_KIND = "Optimize"
+SCHEMA_APPLY_KIND = "SchemaApply"
 RECORD_VERSION = 1
 
 # A file inside a table or one of its forks: never a table, a fork or a folder of them.
@@ -119,7 +120,7 @@ def _from_json(operation_id: str, content: Any) -> StagingRecord:
         raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
     if content["operation_id"] != operation_id:
         raise ValueError(f"it belongs to operation {content['operation_id']!r}")
-    if content["kind"] not in (INIT_KIND, LOAD_KIND, OPTIMIZE_KIND):
+    if content["kind"] not in (INIT_KIND, LOAD_KIND, OPTIMIZE_KIND, SCHEMA_APPLY_KIND):
         raise ValueError(f"kind {content['kind']!r} is not known; upgrade omnigraph first")
     lists = _text(content, "lists")
     if lists is not None and not lists.startswith(f"{layout.staging_folder(operation_id)}/"):

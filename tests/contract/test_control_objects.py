@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph_core.errors import StorageError
 from omnigraph_core.settings import load_settings
 from omnigraph_core.storage import (
     ControlStore,
@@ -103,6 +104,15 @@ def test_replace_needs_the_current_e_tag(store: ControlStore) -> None:
     assert _data(store, "a") == b"v2"
     store.replace("a", b"v3", new)
     assert _data(store, "a") == b"v3"
+
+
+def test_a_copy_has_the_same_bytes_and_leaves_its_source(store: ControlStore) -> None:
+    store.create("folder/a", b"bytes")
+    store.copy("folder/a", "folder/b")
+    assert (_data(store, "folder/a"), _data(store, "folder/b")) == (b"bytes", b"bytes")
+    with pytest.raises(StorageError):
+        store.copy("folder/absent", "folder/c")
+    assert store.list("folder") == ["a", "b"]
 
 
 @pytest.mark.parametrize("path", ["a", "no/such/folder/a"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset
 from lance.dataset import LanceOperation
+from lance.fragment import LanceFragment
 
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.schema.arrow import BLOB_METADATA, BLOB_STORAGE
@@ -17,6 +18,7 @@ from omnigraph_core.storage import Storage
 from omnigraph_core.tables import evolve
 from omnigraph_core.tables.columns import StoredColumn, lance_schema, new_column, stored_columns
 from omnigraph_core.tables.commit import stage_restore
+from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.evolve import ColumnChange, stage_columns
 from omnigraph_core.tables.failures import CommitLost, HeadMoved
@@ -28,6 +30,7 @@ from tests.support.graphs import (
     BRANCH,
     LINEAGES,
     MAIN,
+    PEOPLE_SCHEMA,
     PERSON,
     ages,
     commit,
@@ -105,6 +108,36 @@ def test_a_new_column_is_filled(type_: pa.DataType, given: object, expected: obj
     filled = evolved(tables, table, AGE, added("order", type_, given, nullable=False))
     assert set(column(filled, "order").values()) == {expected}
     assert ages(filled) == ages(table)
+
+
+@pytest.mark.remotely
+def test_one_value_for_all_rows_is_written_once_and_copied(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lance leaves deleted rows without it: their fragment is no model for others of its size."""
+    table = create_table(tables, PERSON, PEOPLE_SCHEMA, operation(), people({"ann": 1, "bob": 2}))
+    for names in (("cid", "dan"), ("eva", "fay"), ("gus",)):
+        rows = people(dict.fromkeys(names, 5))
+        table = commit(tables, stage_append(tables.storage, table, rows, operation()))
+    table = commit(tables, stage_delete(tables.storage, table, operation(), ids=ids("ann")))
+    computed, merge_columns = [], LanceFragment.merge_columns
+
+    def counting(fragment: LanceFragment, *given: object) -> object:
+        computed.append(fragment.fragment_id)
+        return merge_columns(fragment, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LanceFragment, "merge_columns", counting)
+    files = set(file_tree(tables.storage))
+    told: list[str] = []
+    wanted = [ID, AGE, added("mood", pa.string(), "fine", nullable=False)]
+    (staged,) = stage_columns(tables.storage, table, wanted, operation(), told.extend)
+    new = {path for path in set(file_tree(tables.storage)) - files if "/data/" in path}
+    assert new == {file.path for file in staged.files} == set(told)
+    filled = commit(tables, staged)
+    filled.lance.validate()
+    assert (computed, len(new)) == ([1, 3], 4)
+    assert column(filled, "mood") == dict.fromkeys(["bob", "cid", "dan", "eva", "fay", "gus"], "fine")
+    assert filled.count_rows("mood = 'fine'") == 6
 
 
 WIDENED = [

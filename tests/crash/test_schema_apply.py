@@ -25,6 +25,7 @@ STEPS = {
     "schema.kept": BEFORE,
     "schema.stub_created": BEFORE,
     "write.forked": BEFORE,
+    "schema.file_written": BEFORE,
     "schema.staged": BEFORE,
     "write.before_a": BEFORE,
     "write.after_a": EITHER,

@@ -36,6 +36,9 @@ EVOLVED_PERSON = """node Person {
 TAG = "node Tag { name: String @key  color: String? }\nedge Tagged: Person -> Tag\n"
 ANEW = "node Old { name: String @key  since: Date? }\n"
 
+HARD = "hard drop"
+"""The kind that lets go of the data that it drops."""
+
 WANTED = {
     "columns": EVOLVED_PERSON + COMPANY + KNOWS + WORKS_AT,
     "new type": BASE + TAG,
@@ -44,6 +47,7 @@ WANTED = {
     + KNOWS
     + "edge WorksAt: Person -> Firm\n",
     "drop": PERSON + KNOWS,
+    HARD: EVOLVED_PERSON + COMPANY.replace("  size: I32?", "") + KNOWS,
     "re-add": BASE + ANEW,
     "enum only": BASE.replace("enum(a, b)", "enum(a, b, c)"),
     "all together": EVOLVED_PERSON.replace("enum(a, b)", "enum(a, b, c)")
@@ -93,7 +97,7 @@ def exported(graph: Graph, branch: str = "main", ref: str | None = None) -> list
 def main() -> None:
     root, branch, kind = sys.argv[1:]
     graph = Graph.open(root, load_settings(), OpenMode.READ_ONLY)
-    graph.apply_schema(WANTED[kind], branch=branch, message=kind)
+    graph.apply_schema(WANTED[kind], branch=branch, message=kind, allow_data_loss=kind == HARD)
 
 
 if __name__ == "__main__":
