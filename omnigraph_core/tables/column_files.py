@@ -18,10 +18,11 @@ from omnigraph_core.tables.columns import StoredColumn, stored_columns
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import data_path, file_name, sized
+from omnigraph_core.tables.limits import UNRECORDED_BYTES_MAX
 from omnigraph_core.tables.staged import StagedFile
 
 OnWritten = Callable[[Sequence[str]], None]
-"""Told the paths of new files as soon as they are there, or are about to be."""
+"""Told the paths of new files soon after they are there, or before."""
 
 
 def not_told(paths: Sequence[str]) -> None:
@@ -51,6 +52,7 @@ def write_columns(
     writer = _Writer(storage, table, {**casts, **constants}, on_written)
     try:
         filled = list(map(writer.computed, fragments)) if casts else writer.copied(fragments)
+        writer.tell()
         files = [sized(storage, path, size) for path, size in writer.written.items()]
     except BaseException:
         for path in writer.written:
@@ -66,9 +68,10 @@ class _Writer:
         self._storage, self._table = storage, table
         self._texts = dict(texts)
         self._on_written = on_written
-        self.columns: Mapping[str, StoredColumn] = {}
+        self._schema: Any = None
         self.written: dict[str, int | None] = {}
         """Paths of the new files, and their sizes as far as Lance tells."""
+        self._untold: dict[str, int | None] = {}
 
     def computed(self, fragment: Any) -> Any:
         """The fragment with a new file. Only what was written just now is new: the others are the table's."""
@@ -77,18 +80,21 @@ class _Writer:
         known = {file_name(file) for file in fragment.metadata.files}
         new = [file for file in metadata.files if file_name(file) not in known]
         self._note({data_path(self._table.ref, file): file.file_size_bytes for file in new})
-        self.columns = {name: each for name, each in stored_columns(schema).items() if name in self._texts}
+        self._schema = schema
         return metadata
 
-    def copied(self, fragments: Sequence[Any]) -> list[Any]:
-        """All fragments, each with the file of the first that has as many rows, or with a copy of it.
+    @property
+    def columns(self) -> Mapping[str, StoredColumn]:
+        """The new ones, of whichever fragment was the last: they are the same in all."""
+        stored = stored_columns(self._schema)
+        return {name: stored[name] for name in self._texts}
 
-        Lance leaves deleted rows without the value, so only a fragment that has lost none is copied from.
-        """
+    def copied(self, fragments: Sequence[Any]) -> list[Any]:
+        """All fragments, each with the file of the first that has as many rows, or with a copy of it."""
         firsts: dict[int, Any] = {}
         for fragment in fragments:
             rows = fragment.metadata.physical_rows
-            if rows not in firsts and not fragment.metadata.num_deletions:
+            if rows not in firsts and _is_model(fragment.metadata):
                 firsts[rows] = self.computed(fragment)
         done = {each.id: each for each in firsts.values()}
         for fragment in fragments:
@@ -97,6 +103,7 @@ class _Writer:
         others = [fragment.metadata for fragment in fragments if fragment.fragment_id not in done]
         copies = [_another(firsts[each.physical_rows].files[-1]) for each in others]
         self._note({data_path(self._table.ref, copy): copy.file_size_bytes for copy in copies})
+        self.tell()
         for each, copy in zip(others, copies, strict=True):
             first = firsts[each.physical_rows].files[-1]
             self._storage.control.copy(data_path(self._table.ref, first), data_path(self._table.ref, copy))
@@ -105,7 +112,19 @@ class _Writer:
 
     def _note(self, files: Mapping[str, int | None]) -> None:
         self.written |= files
-        self._on_written(list(files))
+        self._untold |= files
+        if sum(size or 0 for size in self._untold.values()) > UNRECORDED_BYTES_MAX:
+            self.tell()
+
+    def tell(self) -> None:
+        if self._untold:
+            self._on_written(list(self._untold))
+            self._untold = {}
+
+
+def _is_model(fragment: Any) -> bool:
+    """Can its file be copied? Lance leaves deleted rows without the value."""
+    return not fragment.num_deletions
 
 
 def _another(file: Any) -> Any:

@@ -32,3 +32,7 @@ CARRIED_ROWS_MAX = 8_000_000
 # A fragment with a larger share of deleted rows is rewritten by `optimize` even alone: scans pay for
 # rows that nobody gets.
 DELETED_SHARE_MAX = 0.1
+
+# Files of new columns go on record in steps of so many bytes: a record costs more than a small file.
+# If their writer dies in between, cleanup removes them a week later.
+UNRECORDED_BYTES_MAX = 4_194_304

@@ -43,6 +43,7 @@ TORN = "tests/crash/test_torn_history.py"
 ATTACKS = "tests/crash/test_attacks_1.py"
 APPLY_DEATHS = "tests/crash/test_schema_apply.py"
 APPLY = "tests/contract/test_schema_apply.py"
+APPLY_STAGING = "tests/crash/test_schema_staging.py"
 COLUMNS = "tests/contract/test_tables_evolve.py"
 COMPARED = "tests/contract/test_tables_compare.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
@@ -1373,6 +1374,33 @@ def tell_a_table_by_its_key(plant: Plant) -> None:
     from omnigraph_core.write import freshness
 
     plant.replace(freshness, "_is_another", lambda original: lambda before, now: False)
+
+
+@bug(f"{COLUMNS}::test_one_value_for_all_rows_is_written_once_and_copied[local]", r"assert|''")
+def copy_from_any_fragment(plant: Plant) -> None:
+    """The file of a fragment that has lost rows is copied to others: their rows lack the value."""
+    from omnigraph_core.tables import column_files
+
+    plant.replace(column_files, "_is_model", lambda original: lambda fragment: True)
+
+
+@bug(f"{APPLY_STAGING}::test_a_dead_apply_is_swept_and_a_live_one_is_not[schema.staged-main]", r"assert not")
+def stage_columns_off_the_record(plant: Plant) -> None:
+    """An apply tells nobody of the files it writes."""
+    from omnigraph_core.write.on_record import FilesOnRecord
+
+    plant.replace(FilesOnRecord, "add", _nothing)
+
+
+@bug(
+    f"{APPLY_STAGING}::test_what_is_dropped_for_good_is_gone_with_the_commits_that_had_it[main]",
+    r"assert \[.*\] == \[\]",
+)
+def leave_dropped_bytes(plant: Plant) -> None:
+    """A hard drop takes the column away and leaves its values in the files."""
+    from omnigraph_core.tables import evolve
+
+    plant.replace(evolve, "stage_purge", lambda original: lambda *given, **named: [])
 
 
 @bug(f"{COLUMNS}::test_project_checks_nothing_and_the_preview_does", r"DID NOT RAISE")

@@ -59,8 +59,8 @@ ALLOWED = {
     "write/moves.py settle_moves delete": "the record of an operation; its id. Another process does the same",
     "write/moves.py _record delete": "the record of an operation, which is on record as done; its id",
     # ---- migrate ----
-    "migrate/staging.py MigrationStaging.discard discard_files": "what this plan has just staged",
-    "tables/evolve.py _Change._filled discard_files": "what it has just written; uuids",
+    "tables/column_files.py write_columns delete": "what it has just written; uuids",
+    "write/on_record.py FilesOnRecord.discard delete": "on its own record, in no sidecar; uuids",
     "tables/evolve.py stage_columns discard_files": "what it has just staged; uuids",
     # ---- write ----
     "write/branches.py _clear_manifest clear_leftovers": "refuses what may be a fork; guarded",
