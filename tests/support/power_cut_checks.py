@@ -16,7 +16,17 @@ from pathlib import Path
 
 from omnigraph_core.graph import Graph, GraphNotFound, OpenMode
 from omnigraph_core.load.modes import LoadMode
-from tests.support.power_cut_programs import ADD, Program, Rows, Step, World, quick, rows_of
+from tests.support.power_cut_programs import (
+    ADD,
+    EVOLVED_ROWS,
+    EVOLVED_SCHEMA,
+    Program,
+    Rows,
+    Step,
+    World,
+    quick,
+    rows_of,
+)
 from tests.support.records import PEOPLE
 from tests.support.writers import check_whole
 
@@ -36,10 +46,13 @@ def observe(home: Path) -> World:
 
 
 def _rows(graph: Graph, branch: str) -> Rows:
-    lines = b"".join(graph.export(branch=branch)).splitlines()
-    rows = [_row(json.loads(line)) for line in lines]
+    records = [json.loads(line) for line in b"".join(graph.export(branch=branch)).splitlines()]
+    rows = [_row(record) for record in records]
     assert len(set(rows)) == len(rows), f"a row of {branch} is there twice"
-    return frozenset(rows)
+    moods = {str(record["data"].get("mood")) for record in records if record.get("type") == "Person"}
+    is_evolved = graph.catalog_of(branch=branch).schema == EVOLVED_SCHEMA
+    assert moods <= {"fine" if is_evolved else "None"}, f"people of {branch} are {moods}"
+    return frozenset({*rows, *(EVOLVED_ROWS if is_evolved else ())})
 
 
 def _row(record: Mapping[str, object]) -> tuple[str, ...]:
@@ -87,6 +100,7 @@ def check(home: Path, program: Program, before: World, promised: Mapping[str, Co
     assert not undone, f"readers saw {undone}, and then it was undone"
     _check_history(home, promised)
     _contest(home, program.contested)
+    program.again(home)
 
 
 def _commands(home: Path, chance: random.Random) -> list[Callable[[], dict[str, Rows]]]:

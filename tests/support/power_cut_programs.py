@@ -25,6 +25,7 @@ from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.manifest.branch import MAIN
 from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.schema import compile_schema
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.tables.commit import commit_exact
@@ -35,6 +36,13 @@ from tests.support.records import PEOPLE
 
 # A person and an edge: two tables in one commit.
 ADD = "query add($n: String) { insert Person { name: $n } insert Knows { from: $n, to: $n } }"
+
+# Every kind of file that an apply writes: filled and widened columns, a new table, the schema's own.
+EVOLVED = (
+    PEOPLE.replace("age: I32?", 'years: I64? @rename_from("age")  mood: String @default("fine")')
+    + "node Team { name: String @key }\n"
+)
+EVOLVED_SCHEMA = compile_schema(EVOLVED, "evolved.pg")
 
 Rows = frozenset[tuple[str, ...]]
 World = Mapping[str, Rows]
@@ -70,6 +78,10 @@ class Program:
     """Patterns of what the normal run loses one at a time."""
     least: int = 0
     """Of how many things there must be at least, if the program does what it is for."""
+    again: Callable[[Path], None] = lambda home: None
+    """What must be possible in the end, whatever came of it."""
+    is_long: bool = False
+    """Cut in `make soak` alone."""
 
 
 def acknowledge(said: Path, step: str, *commits: tuple[str | None, str | None, str]) -> None:
@@ -88,6 +100,13 @@ def adding(branch: str, name: str) -> Step:
 
 def making(branch: str, rows: Rows = frozenset(), name: str = "done") -> Step:
     return Step(name, lambda world: {**world, branch: world["main"] | rows})
+
+
+EVOLVED_ROWS: Rows = frozenset({("schema", "evolved")})
+
+
+def evolving(branch: str) -> Step:
+    return Step("done", lambda world: {**world, branch: world[branch] | EVOLVED_ROWS})
 
 
 def quick(home: Path, actor: str = "ann") -> Settings:
@@ -180,6 +199,27 @@ def initialise(graph: Graph | None, home: Path, said: Path) -> None:
     made = Graph.init(str(home / "g"), PEOPLE, load_settings(), actor="by-init")
     head = made.head()
     acknowledge(said, "done", (head.commit_id if head else None, "by-init", "main"))
+
+
+def apply_to(branch: str) -> Callable[[Graph | None, Path, Path], None]:
+    def run(graph: Graph | None, home: Path, said: Path) -> None:
+        assert graph is not None
+        done = graph.apply_schema(EVOLVED, branch=branch, actor="by-apply")
+        acknowledge(said, "done", (done.commit_id, "by-apply", branch))
+
+    return run
+
+
+def apply_again(branch: str) -> Callable[[Path], None]:
+    """To the end, and with rows of the new type."""
+
+    def again(home: Path) -> None:
+        graph = Graph.open(str(home / "g"), quick(home), OpenMode.READ_WRITE)
+        graph.apply_schema(EVOLVED, branch=branch)
+        assert graph.catalog_of(branch=branch).source == EVOLVED
+        assert graph.change('query q() { insert Team { name: "a" } }', branch=branch).commit_id
+
+    return again
 
 
 def recover(step: str) -> Callable[[Graph | None, Path, Path], None]:
@@ -287,6 +327,26 @@ PROGRAMS = {
             "dev",
             matters=(rf"bytes g/{layout.COMMIT_ACTORS}/(data/|{VERSIONS[1:]})",),
             least=4,
+        ),
+        Program(
+            "schema apply",
+            small,
+            apply_to("main"),
+            (evolving("main"),),
+            matters=(r"bytes g/_*schema", rf"bytes g/nodes/[0-9a-f]+(/data/|{VERSIONS})"),
+            least=4,
+            again=apply_again("main"),
+        ),
+        Program(
+            "schema apply on a branch",
+            with_branch,
+            apply_to("dev"),
+            (evolving("dev"),),
+            "dev",
+            matters=(r"bytes g/_*schema", rf"bytes g/nodes/[0-9a-f]+/(tree/dev/)?(data/|{VERSIONS[1:]})"),
+            least=4,
+            again=apply_again("main"),
+            is_long=True,
         ),
         Program("init", nothing, initialise, (Step("done", lambda world: {"main": frozenset()}),)),
     )
