@@ -99,7 +99,10 @@ def _register_plan(group: typer.Typer) -> None:
         branch: BranchOption = None,
         allow_data_loss: Annotated[
             bool,
-            typer.Option("--allow-data-loss", help="Plan drops that take the data from old commits, too."),
+            typer.Option(
+                "--allow-data-loss",
+                help="Plan drops that leave the data in no file but those of older commits.",
+            ),
         ] = False,
         form: PlanFormatOption = None,
     ) -> None:
@@ -141,25 +144,27 @@ def _register_apply(group: typer.Typer) -> None:
         allow_data_loss: Annotated[
             bool,
             typer.Option(
-                "--allow-data-loss", help="What is dropped goes from old commits, too, at the next cleanup."
+                "--allow-data-loss", help="Leave what is dropped in no file but those of older commits."
             ),
         ] = False,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Only show the plan, as schema plan does.")
         ] = False,
+        form: PlanFormatOption = None,
     ) -> None:
         """Give a branch another schema, as one commit; other branches keep theirs.
 
         Nothing changes unless every step is supported and the data allows it. Without --schema, a
         schema file of the graph that was edited by hand is offered.
         """
+        chosen = _format(run, form, _PLANNED)
         text, name = _edited_source(run) if schema is None else read_source(schema)
         from omnigraph_core.graph import OpenMode
 
         graph, on = run.open(OpenMode.READ_ONLY), run.branch(branch)
         if dry_run:
             found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
-            run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, "text"))
+            run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, chosen))
             if not found.supported:
                 raise typer.Exit(ANSWER_IS_NO)
             return
@@ -172,7 +177,7 @@ def _register_apply(group: typer.Typer) -> None:
             actor=run.actor,
             message=run.message,
         )
-        run.output.result(shapes.schema_applied(done, graph.location.uri, run.actor), _told(done))
+        run.output.result(shapes.schema_applied(done, graph.location.uri, run.actor), _told(done, chosen))
         for warning in done.warnings:
             run.output.remark(f"warning: {warning}")
         if done.differing:
@@ -196,12 +201,11 @@ def _edited_source(run: Run) -> tuple[str, str]:
     return edited, layout.SCHEMA_SOURCE
 
 
-def _told(done: Applied) -> str:
-    from omnigraph_core.schema.evolve import lines
-
+def _told(done: Applied, form: str) -> str:
     if not done.applied:
         return "the schema is already what it should be"
-    return "\n".join([*lines(done.plan.steps), f"applied as commit {done.commit_id}"])
+    below = "\n\n" if form == "md" else "\n"
+    return f"{_written(done.plan, form).rstrip()}{below}applied as commit {done.commit_id}"
 
 
 def _register_diff(group: typer.Typer) -> None:

@@ -263,6 +263,15 @@ def test_a_dry_run_is_the_plan(graph: Path, omnigraph: Omnigraph) -> None:
     assert fingerprint(graph) == before
 
 
+def test_apply_as_markdown(graph: Path, omnigraph: Omnigraph) -> None:
+    planned = omnigraph("schema", "apply", graph, "--schema", "new.pg", "--dry-run", "--format", "md")
+    done = omnigraph("schema", "apply", graph, "--schema", "new.pg", "--format", "md")
+    assert planned.out.startswith("| change | cost | tier |")
+    table, _, commit = done.out.strip().rpartition("\n\n")
+    assert table == planned.out.strip()
+    assert commit.startswith("applied as commit ")
+
+
 def test_an_edited_file_of_the_graph_is_offered(graph: Path, omnigraph: Omnigraph) -> None:
     nothing = omnigraph("schema", "apply", graph)
     assert (nothing.code, "--schema" in nothing.err) == (2, True)

@@ -163,7 +163,7 @@ def _index(graph: Graph, branch: str, name: str) -> str | None:
 def _apply(graph: Graph, branch: str, name: str) -> str | None:
     """A schema in which people have one more property, and there is one more type, both called so."""
     source = graph.catalog_of(branch=branch).source
-    source = source.replace("node Person {", f"node Person {{\n  {name}: String?", 1)
+    source = source.replace("node Person {", f'node Person {{\n  {name}: String? @default("asleep")', 1)
     return graph.apply_schema(source + f"node T{name} {{ name: String @key }}\n", branch=branch).commit_id
 
 
