@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable
 
 from omnigraph_core import faults, layout
-from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.errors import StorageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import (
@@ -44,6 +44,9 @@ class Catalog:
     schema: Schema
     schema_hash: str
     source: str
+
+
+_BACKUP = "restore it from a backup"
 
 
 class SchemaFilesDisagree(StorageError):
@@ -118,7 +121,7 @@ def load_catalog(control: ControlStore, *, has_other_branches: bool, published_h
         return published_catalog(control, published_hash)
     source = _read_text(control, layout.SCHEMA_SOURCE)
     if source is None:
-        raise SchemaFilesDisagree(f"{layout.SCHEMA_SOURCE} is missing", hint="restore it from a backup")
+        raise SchemaFilesDisagree(f"{layout.SCHEMA_SOURCE} is missing", hint=_BACKUP)
     schema = _compile_source(source)
     compiled = _read_text(control, layout.SCHEMA_COMPILED)
     state = _read_text(control, layout.SCHEMA_STATE)
@@ -128,7 +131,7 @@ def load_catalog(control: ControlStore, *, has_other_branches: bool, published_h
         return Catalog(schema, schema_hash(schema), source)
     if compiled is None or state is None:
         missing = layout.SCHEMA_COMPILED if compiled is None else layout.SCHEMA_STATE
-        raise SchemaFilesDisagree(f"{missing} is missing", hint="restore it from a backup")
+        raise SchemaFilesDisagree(f"{missing} is missing", hint=_BACKUP)
     accepted = _accepted_hash(state)
     if _stored_hash(compiled) != accepted:
         raise SchemaFilesDisagree(
@@ -165,12 +168,13 @@ def edited_source(control: ControlStore, published: str) -> str | None:
 
 def schema_at(control: ControlStore, accepted: str) -> Schema:
     """The schema with this hash, as some commit of the past had it."""
-    text = _read_text(control, layout.schema_by_hash(accepted))
+    path = layout.schema_by_hash(accepted)
+    text = _read_text(control, path)
     if text is None:
-        raise NotFoundError(f"the schema {accepted} is not kept in this graph")
-    schema = parse_compiled(text)
+        raise SchemaFilesDisagree(f"{path} is missing; commits have this schema", hint=_BACKUP)
+    schema = _parsed(text, path)
     if schema_hash(schema) != accepted:
-        raise SchemaFilesDisagree(f"{layout.schema_by_hash(accepted)} does not have the hash in its name")
+        raise SchemaFilesDisagree(f"{path} does not have the hash in its name", hint=_BACKUP)
     return schema
 
 
@@ -210,12 +214,14 @@ def _edited() -> SchemaFilesDisagree:
 
 
 def _stored_hash(compiled: str) -> str:
+    return schema_hash(_parsed(compiled, layout.SCHEMA_COMPILED))
+
+
+def _parsed(compiled: str, path: str) -> Schema:
     try:
-        return schema_hash(parse_compiled(compiled))
+        return parse_compiled(compiled)
     except CompiledSchemaError as error:
-        raise SchemaFilesDisagree(
-            f"{layout.SCHEMA_COMPILED}: {error}", hint="restore it from a backup"
-        ) from error
+        raise SchemaFilesDisagree(f"{path}: {error}", hint=_BACKUP) from error
 
 
 def _accepted_hash(state: str) -> str:
@@ -230,5 +236,5 @@ def _accepted_hash(state: str) -> str:
         return str(content["schema_ir_hash"])
     except (ValueError, KeyError, TypeError) as error:
         raise SchemaFilesDisagree(
-            f"{layout.SCHEMA_STATE} is not a schema state file", hint="restore it from a backup"
+            f"{layout.SCHEMA_STATE} is not a schema state file", hint=_BACKUP
         ) from error

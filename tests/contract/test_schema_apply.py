@@ -252,6 +252,33 @@ def test_files_that_are_behind_the_head_follow_it(lost: str, root: Path) -> None
     assert {name: (root / name).read_bytes() for name in names} == new
 
 
+@pytest.mark.parametrize(
+    "damage", ["deleted", "empty", "cut short", "of another schema", "with a field more"]
+)
+def test_a_kept_schema_that_is_damaged_is_named_and_nothing_is_built_on_it(damage: str, root: Path) -> None:
+    graph = opened(root)
+    first, head = graph.log().history("main")[-1], graph.head()
+    assert head is not None
+    before = exported(graph, ref=head.commit_id)
+    other = root / layout.schema_by_hash(first.schema_hash or "")
+    kept = root / layout.schema_by_hash(head.schema_hash)
+    text = kept.read_text()
+    assert kept != other
+    damaged = {
+        "empty": "",
+        "cut short": text[: len(text) // 2],
+        "of another schema": other.read_text(),
+        "with a field more": text.replace("{", '{"zz": 1,', 1),
+    }
+    kept.unlink() if damage == "deleted" else kept.write_text(damaged[damage])
+    for branch in ("main", "dev"):
+        with pytest.raises(StorageError, match=kept.name):
+            opened(root).apply_schema(WANTED["columns"], branch=branch)
+    kept.write_text(text)
+    assert exported(opened(root)) == before
+    assert opened(root).apply_schema(WANTED["columns"]).applied
+
+
 def test_the_lock_branch_of_other_programs_is_cleared_and_never_listed(root: Path) -> None:
     graph = opened(root)
     create_fork(graph.door.tables, manifest_ref("main"), layout.SCHEMA_LOCK_BRANCH, 1, unguarded)
