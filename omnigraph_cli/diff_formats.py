@@ -105,7 +105,7 @@ class WrittenDiff:
 
     def _md(self) -> Iterator[str]:
         for each in self.schema:
-            yield f"- {_escaped(_schema_line(each))}\n"
+            yield f"- {escaped(_schema_line(each))}\n"
         yield "\n" if self.schema else ""
         if self._stat:
             list(self.changes())
@@ -117,9 +117,9 @@ class WrittenDiff:
         yield "| type | change | id | property | before | after |\n|---|---|---|---|---|---|\n"
         for change in self.changes():
             start = f"| {change.entity.kind} {change.entity.name} | {change.op} | "
-            start += _escaped(clipped(change.entity_id))
+            start += escaped(clipped(change.entity_id))
             for row in _md_rows(change):
-                yield f"{start} | {' | '.join(map(_escaped, row))} |\n"
+                yield f"{start} | {' | '.join(map(escaped, row))} |\n"
 
     def summary(self) -> str:
         if not self.differs:
@@ -182,5 +182,5 @@ def _value(value: object) -> str:
     return clipped(json.dumps(value, ensure_ascii=False))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|")

@@ -8,6 +8,7 @@ import typer
 
 from omnigraph_cli.addressing import find_graph
 from omnigraph_core.errors import UsageError
+from omnigraph_core.values.shown import clipped
 
 
 def complete_branch(incomplete: str) -> list[str]:
@@ -56,6 +57,14 @@ def one_target(branch: str | None, ref: str | None) -> None:
         raise UsageError(
             "both --branch and --snapshot were given", hint="use --snapshot alone; a REF may be a branch"
         )
+
+
+def named_entity(text: str, argument: str) -> tuple[str, str]:
+    """The type and the id of TYPE/ID; the id may have slashes of its own."""
+    type_name, slash, entity_id = text.partition("/")
+    if not slash or not type_name or not entity_id:
+        raise UsageError(f"{argument}: '{clipped(text)}' is not TYPE/ID", hint="for example Person/Ann")
+    return type_name, entity_id
 
 
 DATA_FORMATS = ("jsonl", "csv", "parquet")

@@ -36,6 +36,9 @@ class Output(Protocol):
     def failure(self, error: OmnigraphError) -> None:
         """Why there is no answer."""
 
+    def is_colored(self) -> bool:
+        """May the answer have colours?"""
+
 
 class HumanOutput:
     """Text for a person; a table when stdout is a terminal, tab-separated lines when it is not."""
@@ -77,6 +80,9 @@ class HumanOutput:
         if hint := hint_of(error):
             write(sys.stderr, f"hint: {hint}")
 
+    def is_colored(self) -> bool:
+        return self._colored(sys.stdout)
+
     def _colored(self, stream: TextIO) -> bool:
         return self._color == "always" or (self._color == "auto" and stream.isatty())
 
@@ -98,6 +104,9 @@ class JsonOutput:
     def failure(self, error: OmnigraphError) -> None:
         write(sys.stderr, json.dumps(failure_object(error), ensure_ascii=False))
 
+    def is_colored(self) -> bool:
+        return False
+
 
 def failure_object(error: OmnigraphError) -> dict[str, object]:
     """The documented shape of a failure, in the words of the command line and with its exit code."""
@@ -117,5 +126,11 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else str(value)
-    return text.replace("\t", "\\t").replace("\n", "\\n")
+    return one_line("" if value is None else str(value))
+
+
+def one_line(text: str) -> str:
+    """Text that stays on its line and moves no cursor: what cannot be printed is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

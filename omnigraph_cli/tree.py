@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "op": ("op",),
     "commit": ("commit",),
     "diff": ("diff",),
+    "blame": ("blame",),
     "schema": ("schema",),
     "optimize": ("optimize",),
     "cleanup": ("cleanup",),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from omnigraph_core import arguments, layout
 from omnigraph_core.catalog.files import Catalog, source_at
+from omnigraph_core.errors import UsageError
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import read_stamp
 from omnigraph_core.progress import Progress, silent
@@ -24,7 +25,9 @@ from omnigraph_core.write.root import require_graph
 # The other floors are imported by the methods that use them: a command needs one or two of
 # them, and waits for the others in vain.
 if TYPE_CHECKING:
+    from omnigraph_core.diff.entity import Blame
     from omnigraph_core.diff.graph import GraphDiff
+    from omnigraph_core.diff.touches import Touches
     from omnigraph_core.history.log import CommitLog
     from omnigraph_core.history.recoveries import Recovery
     from omnigraph_core.read.answer.result import QueryResult
@@ -139,6 +142,43 @@ class Graph(GraphOperations):
         else:
             before = View(self._reads, Snapshot(after.snapshot.on, 0, {}, None), Schema(), is_ref=True)
         return before.diff(after, types=types, ids=ids)
+
+    def blame(
+        self,
+        type_name: str,
+        entity_id: str,
+        *,
+        branch: str = layout.MAIN_BRANCH,
+        ref: str | None = None,
+    ) -> Blame:
+        """`View.blame` of a branch as it is now, or at a ref."""
+        found = self.at(ref, branch=branch).blame(type_name, entity_id)
+        names = self._names()
+        return found.named(names.of) if names.entries else found
+
+    def commits(
+        self, branch: str | None = None, *, type_name: str | None = None, entity_id: str | None = None
+    ) -> Touches:
+        """Commits of all branches, or what one descends from, newest first; all of them, or those that
+        changed a type, or one entity of it."""
+        arguments.optional_texts(branch=branch, type_name=type_name, entity_id=entity_id)
+        from omnigraph_core.diff.touches import Touches, touching_entity, touching_type
+        from omnigraph_core.history.log import newest_first, read_branch_log
+
+        if branch is None:
+            log = self.log()
+            listed = newest_first(log.commits.values())
+        else:
+            log = self._named(read_branch_log(self._tables, self._manifest, self._line(branch)))
+            listed = log.history(branch)
+        if type_name is None:
+            if entity_id is not None:
+                raise UsageError("an entity is named by its type and its id")
+            return Touches(tuple(listed))
+        trails = self._reads.trails(log)
+        if entity_id is None:
+            return touching_type(trails, listed, type_name)
+        return touching_entity(trails, listed, type_name, entity_id)
 
     def _view_of(self, ref: str, logs: dict[str, CommitLog]) -> View:
         """`at` a ref. The head of a branch is known without its history."""

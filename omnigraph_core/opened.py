@@ -41,8 +41,8 @@ class OpenGraph:
         self._storage = open_storage(location, settings)
         self._tables = Tables(self._storage)
         self._manifest = Manifest(self._tables, Testimony(self._tables))
-        self._reads = ReadState(self._manifest, settings)
         self._schemas = Schemas(self._storage.control, self.catalog)
+        self._reads = ReadState(self._manifest, settings, self._schemas)
         self.warnings: tuple[str, ...] = ()
         """What the last read-write open found and had to leave as it is."""
         faults.arm(settings.failpoints)
@@ -170,9 +170,7 @@ class OpenGraph:
 
     def _schema_of(self, snapshot: Snapshot) -> Schema:
         """The schema a snapshot was published with."""
-        if snapshot.head is None:
-            return self.catalog().schema
-        return self._schemas.by_hash(snapshot.head.schema_hash)
+        return self._schemas.of_commit(snapshot.head.schema_hash if snapshot.head else None)
 
     def _signed(self, actor: str | None) -> str:
         """Who a commit is by: the one that was named, or the one of the settings."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from omnigraph_core import arguments
-from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.catalog.schemas import Schemas
+from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.manifest.reader import Manifest, check_branch
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.schema import Schema
@@ -16,8 +17,11 @@ from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
 
 if TYPE_CHECKING:
+    from omnigraph_core.diff.entity import Blame
     from omnigraph_core.diff.graph import GraphDiff
+    from omnigraph_core.diff.trails import Trails
     from omnigraph_core.export.tables import TypedTable
+    from omnigraph_core.history.log import CommitLog, GraphCommit
     from omnigraph_core.read.answer.result import QueryResult
     from omnigraph_core.read.blob import Blob
     from omnigraph_core.schema.evolve import MigrationPlan
@@ -27,8 +31,9 @@ if TYPE_CHECKING:
 class ReadState:
     """What the views of one graph share: what a process keeps between reads never shows in an answer."""
 
-    def __init__(self, manifest: Manifest, settings: Settings) -> None:
+    def __init__(self, manifest: Manifest, settings: Settings, schemas: Schemas) -> None:
         self.manifest = manifest
+        self.schemas = schemas
         self.tables = manifest.tables
         self.settings = settings
         self._cache: ReadCache | None = None
@@ -40,6 +45,16 @@ class ReadState:
         if self._cache is None:
             self._cache = ReadCache(self.settings.memory_limit_bytes // 4)
         return self._cache
+
+    def trails(self, log: CommitLog) -> Trails:
+        """For following tables back through the commits of a log."""
+        from omnigraph_core.diff.trails import Trails
+        from omnigraph_core.history.removed import read_removals
+
+        def schema_of(commit: GraphCommit) -> Schema:
+            return self.schemas.of_commit(commit.schema_hash)
+
+        return Trails(self.manifest, log, read_removals(self.tables.storage.control), schema_of)
 
 
 class QueryOptions(TypedDict, total=False):
@@ -146,6 +161,36 @@ class View:
 
         before, after = State(self.snapshot, self.schema), State(later.snapshot, later.schema)
         return diff_states(self._state.tables, before, after, types, ids, lasting)
+
+    def blame(self, type_name: str, entity_id: str) -> Blame:
+        """For every property of an entity: the commit that gave it its value.
+
+        Renamed types and properties are followed, and so are merges: a value that a merge took
+        from the merged branch is that of the commit that set it there.
+        """
+        arguments.texts(type_name=type_name, entity_id=entity_id)
+        from omnigraph_core.diff.entity import RowsOnTrails, blame
+        from omnigraph_core.history.log import read_branch_log
+
+        named = [each for each in self.schema.types() if each.name == type_name]
+        if not named:
+            known = ", ".join(sorted(each.name for each in self.schema.types()))
+            raise NotFoundError(f"there is no type '{type_name}'", hint=f"types are: {known}")
+        with self._while_branch_lasts():
+            log = read_branch_log(self._state.tables, self._state.manifest, self.snapshot.branch)
+            head = self.snapshot.head
+            commit = None if head is None else log.commits.get(head.commit_id)
+            if commit is None:
+                raise NotFoundError(f"branch '{self.snapshot.branch}' has no commit on record")
+            trails = self._state.trails(log)
+            for entity in named:
+                path = self.snapshot.entry(entity.table_key).table_path
+                found = blame(RowsOnTrails(trails, path, entity_id), commit)
+                if found is not None:
+                    self._check_branch()
+                    return found
+        self._check_branch()
+        raise NotFoundError(f"there is no {type_name} with the id '{entity_id}'")
 
     def plan_schema(self, wanted: Schema, *, allow_data_loss: bool = False) -> MigrationPlan:
         """What it takes to give this state another schema, and whether its data allows that.

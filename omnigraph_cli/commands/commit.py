@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph_cli.commit_lines import LIMITS, Drawing, line_of, names_of_commits
 from omnigraph_cli.diff_formats import DiffFormat, WrittenDiff
-from omnigraph_cli.options import BranchOption, complete_branch
+from omnigraph_cli.options import BranchOption, complete_branch, named_entity
 from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group
 from omnigraph_cli.times import shown_time
 from omnigraph_core import shapes
-from omnigraph_core.errors import UsageError
+from omnigraph_core.errors import NotFoundError, UsageError
+from omnigraph_core.values.shown import clipped
 
 if TYPE_CHECKING:
+    from omnigraph_core.diff.touches import Unknown
     from omnigraph_core.history.log import GraphCommit
 
 _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
@@ -46,6 +49,8 @@ def register(app: typer.Typer) -> None:
             "omnigraph commit list",
             "omnigraph commit list --branch main --limit 20 --oneline",
             "omnigraph commit list --filter actor=omnigraph:recovery",
+            "omnigraph commit list --graph",
+            "omnigraph commit list --entity Person/Ann",
         ],
     )
     def list_(
@@ -62,23 +67,47 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         oneline: Annotated[bool, typer.Option("--oneline", help="Print one short line per commit.")] = False,
+        draws: Annotated[
+            bool, typer.Option("--graph", help="Draw how the commits descend from each other.")
+        ] = False,
+        type_name: Annotated[
+            str | None, typer.Option("--type", metavar="T", help="Show only commits that changed this type.")
+        ] = None,
+        entity: Annotated[
+            str | None,
+            typer.Option("--entity", metavar="TYPE/ID", help="Show only commits that changed this entity."),
+        ] = None,
     ) -> None:
-        """List commits, newest first: of all branches, or the ancestry of one."""
+        """List commits, newest first: of all branches, or the ancestry of one.
+
+        With --type or --entity, each commit is compared with its first parent.
+        """
         if limit is not None and limit < 0:
             raise UsageError(f"--limit: {limit} is negative")
-        wanted = _parse_filters(filters or [])
-        from omnigraph_core.history.log import newest_first
-        from omnigraph_core.manifest.reader import BranchNotFound
-
+        if entity is not None and type_name is not None:
+            raise UsageError("both --entity and --type were given", hint="use one of them")
+        wanted, entity_id = _parse_filters(filters or []), None
+        if entity is not None:
+            type_name, entity_id = named_entity(entity, "--entity")
         graph = open_for_listing(run)
-        log, removals = graph.log(), graph.removals()
-        if branch is not None and branch not in log.heads:
-            raise BranchNotFound(branch)
-        commits = newest_first(log.commits.values()) if branch is None else log.history(branch)
-        shown = [commit for commit in commits if _matches(commit, wanted)][:limit]
+        removals = graph.removals()
+        found = graph.commits(branch, type_name=type_name, entity_id=entity_id)
+        if entity is not None and not (found.commits or found.unknown):
+            raise NotFoundError(f"there never was {clipped(entity)} in these commits")
+        chosen = [commit for commit in found.commits if _matches(commit, wanted)]
+        drawing = Drawing(chosen, graph.commits(branch).commits) if draws else None
+        chosen = chosen if drawing is None else drawing.commits
+        shown = chosen[:limit]
         content = shapes.commit_list(shown, removals)
+        if type_name is not None:
+            content |= shapes.unknown_changes(found.unknown)
+            _say_unknown(run, found.unknown)
+        if drawing is not None:
+            names = names_of_commits(graph)
+            run.output.result(content, drawing.text(limit, names, is_colored=run.output.is_colored()))
+            return
         if oneline:
-            run.output.result(content, "\n".join(_line(commit) for commit in shown))
+            run.output.result(content, "\n".join(line_of(commit) for commit in shown))
             return
         columns = ["commit", "when", "branch", "actor", "operation", "message"]
         rows = [
@@ -136,6 +165,11 @@ def _show(run: Run, ref: str, *, changes: bool) -> None:
     sys.stdout.writelines(written.text(DiffFormat.TABLE))
 
 
+def _say_unknown(run: Run, unknown: Sequence[Unknown]) -> None:
+    for each in unknown:
+        run.output.remark(f"at {each.commit.commit_id} and before: {LIMITS[each.limit]}")
+
+
 def _parse_filters(filters: Iterable[str]) -> dict[str, set[str]]:
     wanted: dict[str, set[str]] = {}
     for text in filters:
@@ -151,11 +185,6 @@ def _parse_filters(filters: Iterable[str]) -> dict[str, set[str]]:
 def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
     """All keys must match; a value that a commit does not have counts as the empty text."""
     return all((_FILTERS[key](commit) or "") in values for key, values in wanted.items())
-
-
-def _line(commit: GraphCommit) -> str:
-    text = commit.message or commit.operation or ""
-    return f"{commit.commit_id[-8:]} {commit.shown_branch} {commit.actor_id or '-'} {text}".rstrip()
 
 
 def _described(commit: GraphCommit, removed_at: int | None = None) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from omnigraph_cli.diff_formats import DiffFormat, WrittenDiff
 from omnigraph_cli.exits import ANSWER_IS_NO
-from omnigraph_cli.options import complete_branch
+from omnigraph_cli.options import complete_branch, named_entity
 from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.run import Run, command
 from omnigraph_core.errors import NotFoundError, UsageError
@@ -78,9 +78,7 @@ def register(app: typer.Typer) -> None:
         if entity is not None:
             if types:
                 raise UsageError("both --entity and --type were given", hint="use one of them")
-            type_name, slash, entity_id = entity.partition("/")
-            if not slash or not type_name or not entity_id:
-                raise UsageError(f"--entity: '{entity}' is not TYPE/ID", hint="for example Person/Ann")
+            type_name, entity_id = named_entity(entity, "--entity")
             names, ids = [type_name], [entity_id]
         from omnigraph_core.graph import OpenMode
 

@@ -27,6 +27,10 @@ class Schemas:
             self.keep(self._accepted())
         return self.kept(published)
 
+    def of_commit(self, published: str | None) -> Schema:
+        """The schema that a commit names; the accepted one where none is named, by older writers."""
+        return self._accepted().schema if published is None else self.by_hash(published)
+
     def kept(self, published: str) -> Schema:
         """The same, even while the schema files of the root are being edited by hand."""
         if published not in self._known:

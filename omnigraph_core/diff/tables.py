@@ -234,7 +234,7 @@ def _joined(old: pa.Table, new: pa.Table, shared: Mapping[str, str]) -> RowChang
     deleted = old.filter(pc.invert(pc.is_in(old_ids, value_set=new_ids)))
     inserted = new.filter(pc.invert(in_both))
     before, after = old.take(places.drop_null()), new.filter(in_both)
-    masks = {now: _differ(before.column(was), after.column(now)) for now, was in shared.items()}
+    masks = {now: values_differ(before.column(was), after.column(now)) for now, was in shared.items()}
     changed = np.zeros(after.num_rows, np.bool_)
     for mask in masks.values():
         changed |= mask
@@ -249,7 +249,7 @@ def _joined(old: pa.Table, new: pa.Table, shared: Mapping[str, str]) -> RowChang
     )
 
 
-def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Mask:
+def values_differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Mask:
     """The narrower of two types is read as the wider one."""
     if old.type != new.type:
         wider = max(old.type, new.type, key=_width)

@@ -16,6 +16,7 @@ from omnigraph_core.shapes.graphs import (
     version,
 )
 from omnigraph_core.shapes.history import (
+    blame,
     branch_created,
     branch_deleted,
     branch_list,
@@ -23,10 +24,12 @@ from omnigraph_core.shapes.history import (
     branch_undeleted,
     commit,
     commit_list,
+    origin,
     tag,
     tag_created,
     tag_deleted,
     tag_list,
+    unknown_changes,
 )
 from omnigraph_core.shapes.json_object import JsonObject
 from omnigraph_core.shapes.operations import operation, operation_log, undone
@@ -47,6 +50,7 @@ from omnigraph_core.shapes.writes import changed, loaded, merged
 
 __all__ = [
     "JsonObject",
+    "blame",
     "blob",
     "branch_created",
     "branch_deleted",
@@ -69,6 +73,7 @@ __all__ = [
     "operation",
     "operation_log",
     "optimized",
+    "origin",
     "pending_write",
     "query_head",
     "query_metadata",
@@ -91,6 +96,7 @@ __all__ = [
     "tag_deleted",
     "tag_list",
     "undone",
+    "unknown_changes",
     "value",
     "version",
     "warm_servers",

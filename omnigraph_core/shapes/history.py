@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph_core.shapes.json_object import JsonObject
+from omnigraph_core.shapes.reads import value
 
 if TYPE_CHECKING:
+    from omnigraph_core.diff.entity import Blame, Origin
+    from omnigraph_core.diff.touches import Unknown
     from omnigraph_core.history.deleted import DeletedBranch
     from omnigraph_core.history.log import GraphCommit
     from omnigraph_core.history.removed import Removals
@@ -96,3 +99,34 @@ def _listed_commit(of: GraphCommit, removals: Removals) -> JsonObject:
     if isinstance(details, dict):
         content["details"] = {key: value for key, value in details.items() if key != "files"} or None
     return content
+
+
+def unknown_changes(unknown: Iterable[Unknown]) -> JsonObject:
+    """Where nobody can tell which commits changed what was asked about."""
+    return {"unknown": [{"graph_commit_id": each.commit.commit_id, "limit": each.limit} for each in unknown]}
+
+
+def blame(of: Blame) -> JsonObject:
+    return {
+        "entity_kind": of.entity.kind,
+        "type_name": of.entity.name,
+        "entity_id": of.entity_id,
+        "graph_commit_id": of.commit.commit_id,
+        "properties": [origin(each) for each in of.origins],
+    }
+
+
+def origin(of: Origin) -> JsonObject:
+    """One property, and the commit that gave it its value."""
+    return {
+        "property": of.property,
+        "value": value(of.value),
+        "graph_commit_id": of.commit.commit_id,
+        "manifest_branch": of.commit.shown_branch,
+        "actor_id": of.commit.actor_id,
+        "created_at": of.commit.created_at,
+        "operation": of.commit.operation,
+        "message": of.commit.message,
+        "known_as": of.known_as,
+        "limit": of.limit,
+    }

@@ -60,6 +60,7 @@ def good(graph: Graph) -> dict[str, dict[str, Any]]:
         "plan_schema": {"wanted": PEOPLE},
         "apply_schema": {"source": PEOPLE},
         "diff": {"a": "main", "b": "main"},
+        "blame": {"type_name": "Person", "entity_id": "x"},
         "merge": {"source": "b"},
         "revert": {"ref": "main"},
         "reset_branch": {"name": "main", "ref": "main"},
