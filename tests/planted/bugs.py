@@ -1528,3 +1528,35 @@ def leave_merged_commits_behind(plant: Plant) -> None:
     from omnigraph_core.merge import run
 
     plant.replace(run, "carry_commits", _nothing)
+
+
+BLAMES = "tests/contract/test_blame.py"
+
+
+@bug(f"{BLAMES}::test_a_merged_branch_is_followed_while_its_files_are_there", r"assert")
+def blame_the_merge(plant: Plant) -> None:
+    """A value that a merge took from another branch is said to be the merge's own."""
+    from omnigraph_core.diff.entity import RowsOnTrails
+
+    def on_main(original: Any) -> Any:
+        return lambda self, before, after: (
+            {} if before.table.ref.branch is not None else original(self, before, after)
+        )
+
+    plant.replace(RowsOnTrails, "equal", on_main)
+
+
+@bug(f"{BLAMES}::test_renamed_added_and_widened_properties", r"assert")
+def blame_by_row_versions_alone(plant: Plant) -> None:
+    """A schema gives rows values without writing them, and blame passes over it."""
+    from omnigraph_core.diff.trails import Trail
+
+    plant.replace(Trail, "redeclared", lambda original: lambda self, start, end: None)
+
+
+@bug(f"{BLAMES}::test_what_cleanup_removed_is_the_end_and_tags_are_not", r"VersionNotFound")
+def blame_what_was_removed(plant: Plant) -> None:
+    """What cleanup removed is read as long as its files last, or blamed on who came after."""
+    from omnigraph_core.diff.trails import Trail
+
+    plant.replace(Trail, "limit_at", _nothing)
