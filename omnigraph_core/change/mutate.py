@@ -51,7 +51,7 @@ def run_mutation(
         mutation = as_mutation(checked)
         name = mutation.name
         check_head(intent.if_commit, attempt.snapshot)
-        committed = Committed(door.tables, attempt.snapshot)
+        committed = Committed(door.tables_of(attempt), attempt.snapshot)
         executed = execute(mutation, attempt.schema, params, now, committed)
         changes = executed.changes
         violations = Violations()

@@ -111,8 +111,12 @@ def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
     return CommitLog(commits, {branch: head for log in logs for branch, head in log.heads.items()})
 
 
-def read_branch_log(tables: Tables, manifest: Manifest, branch: str) -> CommitLog:
+def read_branch_log(
+    tables: Tables, manifest: Manifest, branch: str, *, with_actors: bool = True
+) -> CommitLog:
     """The commits that one branch descends from (and perhaps more), without looking at others.
+
+    Without the actors, whose table grows with every branch, for a caller that asks for ancestors only.
 
     A writer that died between its publish and its commit row leaves a head that the
     tables do not know yet; it is taken from the manifest, so history has no hole. Any other
@@ -121,14 +125,14 @@ def read_branch_log(tables: Tables, manifest: Manifest, branch: str) -> CommitLo
     """
     snapshot = manifest.snapshot(branch)
     try:
-        found = _log_of(tables, manifest, snapshot)
+        found = _log_of(tables, manifest, snapshot, with_actors=with_actors)
     except StorageError:
         if is_same_branch(manifest, snapshot):
             raise
     else:
         if is_same_branch(manifest, snapshot):
             return found
-    return read_branch_log(tables, manifest, branch)
+    return read_branch_log(tables, manifest, branch, with_actors=with_actors)
 
 
 def read_deleted_log(tables: Tables, deleted: DeletedBranch) -> dict[str, GraphCommit]:
@@ -141,11 +145,11 @@ def read_deleted_log(tables: Tables, deleted: DeletedBranch) -> dict[str, GraphC
     return found if has_its_files(tables, deleted) else {}
 
 
-def _log_of(tables: Tables, manifest: Manifest, snapshot: Snapshot) -> CommitLog:
+def _log_of(tables: Tables, manifest: Manifest, snapshot: Snapshot, *, with_actors: bool) -> CommitLog:
     branch = snapshot.branch
     rows = _rows(tables, commits_ref(branch), commits_schema())
     # After the commits: the row of an actor comes before that of its commit.
-    actors = _actors(tables)
+    actors = _actors(tables) if with_actors else {}
     head = snapshot.head
     if head is None:
         return CommitLog({row["graph_commit_id"]: _from_row(row, actors) for row in rows}, {})
@@ -155,7 +159,8 @@ def _log_of(tables: Tables, manifest: Manifest, snapshot: Snapshot) -> CommitLog
     tip = GraphCommit(head.commit, snapshot.on, snapshot.manifest_version)
     check_commits(tables, tip, commits)
     commits.setdefault(tip.commit_id, tip)
-    check_actors(tables, commits.values(), manifest.testimony)
+    if with_actors:
+        check_actors(tables, commits.values(), manifest.testimony)
     return CommitLog(commits, {branch: head.commit_id})
 
 

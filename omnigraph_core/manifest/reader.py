@@ -247,6 +247,9 @@ class Manifest:
 
     def snapshot_of(self, branch: Branch, version: int) -> Snapshot:
         """The same, also of a branch that is deleted and whose files are still there."""
+        known = self._states.get(branch)
+        if known is not None and known.manifest_version == version:
+            return known.snapshot(branch)
         return _full_state(self.open(branch.name, version)).snapshot(branch)
 
     def version_metadata(self, branch: str, table_key: str, version: int) -> VersionMetadata | None:

@@ -159,7 +159,7 @@ class Merge:
             nonlocal found, tip
             check_head(self._intent.if_commit, attempt.snapshot)
             log, tip = self._logs(source, target)
-            states = States(self._door, log)
+            states = States(self._door, log, self._door.tables_of(attempt))
             try:
                 found = self._merged(attempt, states, tip, source)
             except (NotFoundError, StorageError):
@@ -242,8 +242,8 @@ class Merge:
     def _logs(self, source: str, target: str) -> tuple[CommitLog, GraphCommit]:
         """The commits of both branches, and the head of the source."""
         tables, manifest = self._door.tables, self._door.manifest
-        theirs = read_branch_log(tables, manifest, source)
-        ours = read_branch_log(tables, manifest, target)
+        theirs = read_branch_log(tables, manifest, source, with_actors=False)
+        ours = read_branch_log(tables, manifest, target, with_actors=False)
         if source not in theirs.heads:
             raise RefusedError(f"branch '{source}' has no head row: another program made this graph")
         both = CommitLog({**theirs.commits, **ours.commits}, {**theirs.heads, **ours.heads})
@@ -277,7 +277,7 @@ class Merge:
         if self._resolution is not None:
             self._resolution.check_heads(found.heads)
         prefer = self._prefer if self._resolution is None else None
-        tables = tuple(merge_tables(self._door.tables, sides, prefer))
+        tables = tuple(merge_tables(self._door.tables_of(attempt), sides, prefer))
         conflicts = [conflict for each in tables for conflict in each.conflicts]
         conflicts += self._broken(attempt, tables)
         if self._resolution is not None:
@@ -317,7 +317,8 @@ class Merge:
             tables = settle_orphans(tables, orphans, resolution.choices, self._door.tables, sides)
 
     def _broken(self, attempt: Attempt, tables: Sequence[MergedTable]) -> list[Conflict]:
-        return broken_rules(attempt.schema, tables, Committed(self._door.tables, attempt.snapshot))
+        committed = Committed(self._door.tables_of(attempt), attempt.snapshot)
+        return broken_rules(attempt.schema, tables, committed)
 
     def _planned(self, attempt: Attempt, found: _Found) -> WritePlan | None:
         if self._dry_run:
@@ -325,7 +326,7 @@ class Merge:
         if found.conflicts:
             raise MergeConflicts(found.conflicts, attempt.branch, found.heads)
         changes = change_set(attempt.schema, found.tables)
-        committed = Committed(self._door.tables, attempt.snapshot)
+        committed = Committed(self._door.tables_of(attempt), attempt.snapshot)
         for entity in attempt.schema.types():
             committed.reads[entity.table_key] = attempt.snapshot.entry(entity.table_key).table_version
         return plan_changes(self._door, attempt, changes, committed, self._intent)

@@ -10,6 +10,7 @@ from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.travel import CommitGone, branch_of, branch_of_any, snapshot_at, snapshot_at_any
 from omnigraph_core.manifest.reader import BranchReplaced
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.freshness import StalePlan
@@ -18,9 +19,11 @@ from omnigraph_core.write.freshness import StalePlan
 class States:
     """The commits that one try reads, and whether they still are what they were taken for."""
 
-    def __init__(self, door: Door, log: CommitLog) -> None:
+    def __init__(self, door: Door, log: CommitLog, tables: Tables | None = None) -> None:
         self._door = door
+        self._tables = tables or door.tables
         self._log = log
+        self._snapshots: dict[GraphCommit, Snapshot] = {}
         self.parents: Parents = parents_of(log)
         self._holders: dict[str, GraphCommit | None] = {}
         self._read: dict[str, GraphCommit] = {}
@@ -40,7 +43,7 @@ class States:
         if holder is None:
             raise NotFoundError(f"commit {commit_id} cannot be read any more")
         self._bases[holder.commit_id] = holder
-        return self._state(snapshot_at_any(self._door.manifest, holder))
+        return self._state(self._snapshot(holder))
 
     def is_readable(self, commit_id: str) -> bool:
         return self._holder(commit_id) is not None
@@ -85,8 +88,14 @@ class States:
 
     def _has_tables(self, commit: GraphCommit) -> bool:
         try:
-            for entry in snapshot_at_any(self._door.manifest, commit).tables.values():
-                self._door.tables.open(entry.ref, entry.table_version)
+            for entry in self._snapshot(commit).tables.values():
+                self._tables.open(entry.ref, entry.table_version)
         except NotFoundError:
             return False
         return True
+
+    def _snapshot(self, commit: GraphCommit) -> Snapshot:
+        """Read once: `prove` says afterwards whether it was the branch's that it was taken for."""
+        if commit not in self._snapshots:
+            self._snapshots[commit] = snapshot_at_any(self._door.manifest, commit)
+        return self._snapshots[commit]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset
 
+    from omnigraph_core.tables.keys import KnownKeys
+
 _SAMPLE_PLACES = 8
 
 # Of a scan whose memory is bounded: batches decoded before they are asked for, and bytes fetched.
@@ -126,11 +128,13 @@ class RowStream:
 class Table:
     """One version of one dataset. Immutable: reading it twice gives the same answer."""
 
-    __slots__ = ("_dataset", "ref")
+    __slots__ = ("_dataset", "known_keys", "ref")
 
     def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
         self.ref = ref
         self._dataset = dataset
+        self.known_keys: KnownKeys | None = None
+        """What was looked up in this version so far, of few rows; kept by `tables/keys.py`."""
 
     @property
     def lance(self) -> LanceDataset:

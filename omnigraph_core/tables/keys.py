@@ -7,8 +7,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import BadDataError
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.limits import KEYS_IN_FILTER_MAX, ROWS_PER_KEY_FOR_FILTER
+from omnigraph_core.tables.limits import KEYS_IN_FILTER_MAX, REMEMBERED_KEYS_MAX, ROWS_PER_KEY_FOR_FILTER
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -44,8 +45,50 @@ def refuse_duplicates(keys: pa.ChunkedArray, ref: TableRef) -> None:
     raise DuplicateKey(ref.key, repeated.field("values")[0].as_py())
 
 
+@dataclass(frozen=True, slots=True)
+class KnownKeys:
+    """Keys that were looked up in one version of a table, and the rows that have one of them."""
+
+    keys: pa.Array
+    rows: pa.Table
+    """Columns id, _rowid, _rowaddr."""
+
+
 def find_keys(table: Table, keys: pa.ChunkedArray) -> pa.Table:
-    """The rows of `table` whose id is among `keys`: columns id, _rowid, _rowaddr."""
+    """The rows of `table` whose id is among `keys`: columns id, _rowid, _rowaddr.
+
+    A few are remembered with the table: a merge looks at rows, and then replaces them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(keys) > REMEMBERED_KEYS_MAX:
+        return _looked_up(table, keys)
+    known = table.known_keys
+    if known is None:
+        return remember_keys(table, keys, _looked_up(table, keys))
+    unknown = keys.filter(pc.invert(pc.is_in(keys, value_set=known.keys)))
+    found = known.rows.filter(pc.is_in(known.rows.column(KEY), value_set=keys.combine_chunks()))
+    if not len(unknown):
+        return found
+    return pa.concat_tables([found, remember_keys(table, unknown, _looked_up(table, unknown))])
+
+
+def remember_keys(table: Table, keys: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
+    """Say which rows have these keys, of which nothing was known: `rows`, and no others. Returns them."""
+    import pyarrow as pa
+
+    rows = rows.select(_found_schema().names).cast(_found_schema())
+    known, keys = table.known_keys, keys.cast(pa.string())
+    if known is None:
+        table.known_keys = KnownKeys(keys.combine_chunks(), rows)
+    elif len(known.keys) + len(keys) <= REMEMBERED_KEYS_MAX:
+        both = pa.chunked_array([known.keys, *keys.chunks], pa.string())
+        table.known_keys = KnownKeys(both.combine_chunks(), pa.concat_tables([known.rows, rows]))
+    return rows
+
+
+def _looked_up(table: Table, keys: pa.ChunkedArray) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 

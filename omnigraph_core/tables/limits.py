@@ -20,6 +20,10 @@ FOLD_ROWS_MAX = 4096
 KEYS_IN_FILTER_MAX = 1_000
 ROWS_PER_KEY_FOR_FILTER = 100
 
+# So many keys are remembered once they were looked up, per open version of a table: a merge looks
+# at rows, judges them and replaces them, and each time needs to know where they are.
+REMEMBERED_KEYS_MAX = 10_000
+
 # So many rows are read by their addresses; beyond it, one pass over their fragments is cheaper.
 ADDRESSES_IN_FILTER_MAX = 1_000
 

@@ -11,6 +11,7 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.storage import Lock
+from omnigraph_core.tables.dataset import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Attempt:
     schemas: Schemas
     lock: Lock | None = None
     """The branch's lock, when it is held for as long as the attempt lasts."""
+    pinned: Tables | None = None
+    """The tables of the graph, each version opened once for this try."""
 
     @property
     def branch(self) -> str:

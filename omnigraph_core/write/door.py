@@ -32,12 +32,13 @@ from omnigraph_core.storage import Lock, LockLost
 from omnigraph_core.storage.beside import Beside
 from omnigraph_core.storage.failures import SyncFailed
 from omnigraph_core.tables.commit import commit_exact, is_all_ours
-from omnigraph_core.tables.dataset import Table
+from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import Barrier, sync_fork, sync_manifests, sync_staged
 from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.fork_refs import read_fork
 from omnigraph_core.tables.held import HeldTables
 from omnigraph_core.tables.log_append import compact_log
+from omnigraph_core.tables.pinned import PinnedTables
 from omnigraph_core.tables.refs import control_table
 from omnigraph_core.tables.staged import StagedFileMissing, discard_files
 from omnigraph_core.write.actors import check_actor
@@ -128,7 +129,11 @@ class Door:
             self.sweeper.sweep()
         else:
             self.sweeper.heal(branch, lock)
-        return Attempt(self.manifest.snapshot(branch), self.schemas, lock)
+        return Attempt(self.manifest.snapshot(branch), self.schemas, lock, PinnedTables(self.tables))
+
+    def tables_of(self, attempt: Attempt) -> Tables:
+        """What the planner of an attempt reads: each version of a table is opened once."""
+        return attempt.pinned or self.tables
 
     @contextmanager
     def _attempted(self, branch: str, *, is_locked: bool) -> Iterator[Attempt]:
@@ -148,7 +153,7 @@ class Door:
         base = attempt.snapshot
         entry = base.entry(table_key)
         if not needs_fork(entry, base.branch):
-            table = self.tables.open(entry.ref, entry.table_version)
+            table = self.tables_of(attempt).open(entry.ref, entry.table_version)
             return WritableTable(table, entry.table_version, entry.row_count)
         with self.locked(base.branch, "fork", held=attempt.lock) as lock:
             self.sweeper.heal(base.branch, lock)

@@ -114,3 +114,17 @@ def test_a_compaction_opens_nothing_more(root: Path, monkeypatch: pytest.MonkeyP
         outside, locked = counted.insert(f"p{number}")
         assert max((outside | locked).values()) == 1, (number, outside, locked)
     assert len(counted.graph.door.manifest.open("main").fragment_rows()) < FRAGMENTS_MAX
+
+
+def test_a_merge_opens_each_version_once_to_plan(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `Person` the base, ours and theirs; `Place` as the base has it, to see that it can be read."""
+    graph = Graph.open(str(root), SETTINGS, OpenMode.READ_WRITE)
+    for branch in ("main", "dev"):
+        graph.change(f'query q() {{ insert Person {{ name: "{branch}" }} }}', branch=branch)
+    counted = Counted(root, "main", monkeypatch)
+    counted.outside.clear()
+    counted.graph.merge("dev")
+    place = layout.table_path("node", "Place")
+    tables = {path: times for path, times in counted.outside.items() if path.startswith(("nodes/", PERSON))}
+    assert tables == {PERSON: 2, f"{PERSON}/tree/dev": 1, place: 1}
+    assert counted.locked[PERSON] == 1
