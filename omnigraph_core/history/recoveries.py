@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
+from omnigraph_core.errors import StorageError
 from omnigraph_core.history.commits import actors_schema
 from omnigraph_core.history.damage import check_audits
 from omnigraph_core.manifest.branch import lineage_of, name_of
@@ -141,6 +142,17 @@ def _read_recoveries(tables: Tables) -> list[Recovery]:
 
 
 def _from_row(row: dict[str, Any], created_at: int) -> Recovery:
+    """A row that does not say what it must is damage: nothing checks the bytes of a log."""
+    try:
+        return _decoded(row, created_at)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise StorageError(
+            f"the history is damaged: {layout.RECOVERIES} has a row that cannot be read ({problem!r})",
+            hint=f"restore {layout.RECOVERIES} from a backup; the rows of the graph are not affected",
+        ) from problem
+
+
+def _decoded(row: dict[str, Any], created_at: int) -> Recovery:
     return Recovery(
         graph_commit_id=row["graph_commit_id"],
         recovery_kind=RecoveryKind(row["recovery_kind"]),

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from omnigraph_core import layout
 from omnigraph_core.catalog.files import Catalog
-from omnigraph_core.errors import NotFoundError, OmnigraphError
+from omnigraph_core.errors import NotFoundError, OmnigraphError, StorageError
 from omnigraph_core.history.deleted import DeletedBranch, read_deleted
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log
 from omnigraph_core.history.removed import Removals, read_removals
@@ -24,6 +24,9 @@ from omnigraph_core.schema import EntityType, Schema
 from omnigraph_core.storage import LockHolder
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fork_refs import ForkRef, RefState
+from omnigraph_core.tables.referenced import referenced_files
+from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.torn import open_newest_whole
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.pending import pending_operations
 
@@ -59,10 +62,15 @@ class Examination:
         self.log_failures: Failures = {}
         self.schema_failures: Failures = {}
         self.place_failures: Failures = {}
+        self.damaged: set[str] = set()
+        """Files whose bytes are known to be others than they were. Lance is not given them to read:
+        it may end the process over a changed length in a deletion file."""
 
     def fresh(self) -> Examination:
         """Another look, at the graph as it is by then."""
-        return Examination(self.door, self.read_catalog, self.memory_bytes)
+        again = Examination(self.door, self.read_catalog, self.memory_bytes)
+        again.damaged = self.damaged
+        return again
 
     @cached_property
     def branch_refs(self) -> list[ForkRef]:
@@ -118,7 +126,20 @@ class Examination:
         return Published(entry, tuple(name for name, _ in users), types.get(entry.table_key))
 
     def open(self, found: Published) -> Table:
-        return self.tables.open(found.entry.ref, found.entry.table_version)
+        """The table, if none of its files is known to be damaged."""
+        table = self.tables.open(found.entry.ref, found.entry.table_version)
+        damaged = self.damaged & referenced_files(table, self.storage).keys() if self.damaged else ()
+        if damaged:
+            raise StorageError(f"it was not read, because {min(damaged)} is damaged")
+        return table
+
+    def open_log(self, ref: TableRef) -> Table:
+        """A control table as readers have it: before what a power cut tore. What may not be passed over
+        is said by the checks of branches and history."""
+        try:
+            return self.tables.open(ref)
+        except StorageError:
+            return open_newest_whole(self.tables, ref)
 
     @cached_property
     def logs(self) -> Mapping[str, CommitLog]:

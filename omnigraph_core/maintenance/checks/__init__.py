@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from omnigraph_core.maintenance.checks.branches import check_branches
-from omnigraph_core.maintenance.checks.contents import check_contents
+from omnigraph_core.maintenance.checks.contents import check_contents, check_digests
 from omnigraph_core.maintenance.checks.growth import check_growth
 from omnigraph_core.maintenance.checks.history import check_history
 from omnigraph_core.maintenance.checks.leftovers import check_leftovers
@@ -39,4 +39,4 @@ CHECKS: Mapping[str, Check] = {
     "leftovers": check_leftovers,
 }
 
-DEEP_CHECKS: Mapping[str, Check] = {"contents": check_contents}
+DEEP_CHECKS: Mapping[str, Check] = {"digests": check_digests, **CHECKS, "contents": check_contents}

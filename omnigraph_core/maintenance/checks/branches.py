@@ -24,7 +24,7 @@ def check_branches(seen: Examination) -> Iterator[Finding]:
     for name, problem in seen.head_failures.items():
         yield failed("branch-unreadable", name, problem)
     for name in heads:
-        stamp = read_stamp(seen.manifest.open(name))
+        stamp = read_stamp(seen.manifest.open_for_read(name))
         if stamp < INTERNAL_SCHEMA_VERSION:
             text = f"its manifest has stamp {stamp}; the next write brings it to {INTERNAL_SCHEMA_VERSION}"
             yield note("stamp-old", name, text)

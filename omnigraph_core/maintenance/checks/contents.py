@@ -20,9 +20,13 @@ _BATCH_BYTES = 8 << 20
 _RESTORE = "restore it from a backup"
 
 
-def check_contents(seen: Examination) -> Iterator[Finding]:
+def check_digests(seen: Examination) -> Iterator[Finding]:
+    """Before anything else: what is damaged is not given to Lance afterwards."""
     for path, (digest, commit) in _recorded(seen).items():
         yield from attempt("file-unreadable", path, _file, seen, path, digest, commit)
+
+
+def check_contents(seen: Examination) -> Iterator[Finding]:
     for found in seen.published:
         yield from attempt("rows-unreadable", found.where, _read_published, seen, found)
     for place in seen.places:
@@ -46,6 +50,7 @@ def _file(seen: Examination, path: str, digest: str, commit: GraphCommit) -> Ite
     if now is None and seen.is_readable(commit):
         yield error("file-missing", path, f"commit {commit.commit_id} added it, and it is gone", _RESTORE)
     elif now is not None and now != digest:
+        seen.damaged.add(path)
         text = f"its bytes are not those that commit {commit.commit_id} added"
         yield error("file-changed", path, text, _RESTORE)
 
@@ -55,7 +60,7 @@ def _read_published(seen: Examination, found: Published) -> Iterator[Finding]:
 
 
 def _read_log(seen: Examination, ref: TableRef) -> Iterator[Finding]:
-    return _read(seen.tables.open(ref))
+    return _read(seen.open_log(ref))
 
 
 def _read(table: Table) -> Iterator[Finding]:

@@ -17,11 +17,11 @@ def check_growth(seen: Examination) -> Iterator[Finding]:
             if len(times.written) > VERSIONS_MANY:
                 yield warning("versions", where, f"{len(times.written):,} versions", "omnigraph cleanup")
             if place.is_control and times.written:
-                fragments = seen.tables.open(place.ref.on(branch)).count_fragments()
+                fragments = seen.open_log(place.ref.on(branch)).count_fragments()
                 if fragments > FRAGMENTS_MANY:
                     yield warning("fragments", where, f"{fragments:,} fragments", "omnigraph optimize")
     for name, head in seen.heads.items():
-        rows = seen.manifest.open(name).count_rows()
+        rows = seen.manifest.open_for_read(name).count_rows()
         superseded = rows - 2 * len(head.tables)
         if superseded > SUPERSEDED_ROWS_MANY:
             text = f"{superseded:,} rows of its manifest are superseded"

@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from time import time
 
 from omnigraph_core import layout
+from omnigraph_core.errors import StorageError
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, attempt, failed, note, warning
 from omnigraph_core.maintenance.limits import UNREFERENCED_GRACE_S, VERSIONS_READ_MAX
 from omnigraph_core.maintenance.lineages import Place
 from omnigraph_core.tables.collect import VersionTimes, version_times
 from omnigraph_core.tables.referenced import referenced_names
+from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.torn import is_torn
 from omnigraph_core.write.sidecar import read_pending
 from omnigraph_core.write.staging import read_record, staged_operations
 from omnigraph_core.write.staging_record import listed_files
@@ -94,13 +97,23 @@ def _files(seen: Examination, place: Place, spoken_for: set[str]) -> Iterator[Fi
     for branch, times in lines.items():
         ref = place.ref.on(branch)
         for version in sorted(times.written):
-            known.update(referenced_names(seen.tables.open(ref, version), seen.storage))
+            known.update(_referenced(seen, ref, version))
     left = [path for path in listed if not _is_known(path, known)]
     if left:
         size = sum(control.size(path) or 0 for path in left)
         ages = [time() - _written_s(seen, path) for path in left]
         text = f"{len(left):,} files of {size:,} bytes that no version refers to, {left[0]} among them"
         yield _leftover("files-left", place.path, text, min(ages))
+
+
+def _referenced(seen: Examination, ref: TableRef, version: int) -> list[str]:
+    """What a version refers to: nothing if a power cut tore it, and the next writer sets it aside."""
+    try:
+        return list(referenced_names(seen.tables.open(ref, version), seen.storage))
+    except StorageError:
+        if seen.storage.location.is_local and is_torn(seen.tables, ref, version):
+            return []
+        raise
 
 
 def _aside(seen: Examination, place: Place) -> dict[str | None, VersionTimes]:
