@@ -356,6 +356,10 @@ def test_a_damaged_ref_of_a_moved_graph_is_relocated_and_rebuilt(written: Graph,
     graph = open_graph(tmp_path / "moved", SETTINGS)
     assert {branch: content(graph, branch) for branch in before} == before
     write_three(graph, "more", "sub")
+    graph.create_branch(
+        "fresh", "dev"
+    )  # The ref of a table is rebuilt by the first write that forks from it.
+    write_three(graph, "more", "fresh")
     check_whole(graph)
 
 
