@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.conflict_file import STANDARD, ConflictFile, read_choices
 from omnigraph_cli.options import BranchOption, complete_branch
-from omnigraph_cli.output import counted
+from omnigraph_cli.output import JsonOutput, counted
 from omnigraph_cli.run import Run, command, echo_target
-from omnigraph_cli.sources import read_source
 from omnigraph_core import shapes
 from omnigraph_core.errors import OmnigraphError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph
-    from omnigraph_core.merge.conflicts import Conflict, Heads
-    from omnigraph_core.merge.resolve import Resolution
     from omnigraph_core.merge.run import Merged
 
 DryRunOption = Annotated[
@@ -105,8 +102,8 @@ def register_branch(group: typer.Typer) -> None:
         graph = run.open(OpenMode.READ_WRITE)
         target = run.branch(into)
         echo_target(run, "branch merge", graph.location)
-        resolution = _resolution(resolve)
-        with _conflicts_to(conflicts):
+        resolution = read_choices(resolve)
+        with _conflicts_to(run, conflicts) as file:
             result = graph.merge(
                 source,
                 target,
@@ -117,8 +114,8 @@ def register_branch(group: typer.Typer) -> None:
                 resolution=resolution,
                 dry_run=dry_run,
             )
-        _write_conflicts(conflicts, result.conflicts, result.heads)
-        _show(run, graph, result, target, source=source, verb="merge", dry_run=dry_run)
+            file.write(result.conflicts, result.heads)
+        _show(run, graph, result, target, source=source, verb="merge", dry_run=dry_run, file=file)
         if delete_branch and not dry_run:
             _delete_merged(run, graph, source, result)
 
@@ -173,8 +170,8 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_WRITE)
         target = run.branch(branch)
-        resolution = _resolution(resolve)
-        with _conflicts_to(conflicts):
+        resolution = read_choices(resolve)
+        with _conflicts_to(run, conflicts) as file:
             result = graph.revert(
                 ref,
                 target,
@@ -184,8 +181,8 @@ def register(app: typer.Typer) -> None:
                 resolution=resolution,
                 dry_run=dry_run,
             )
-        _write_conflicts(conflicts, result.conflicts, result.heads)
-        _show(run, graph, result, target, source=ref, verb="revert", dry_run=dry_run)
+            file.write(result.conflicts, result.heads)
+        _show(run, graph, result, target, source=ref, verb="revert", dry_run=dry_run, file=file)
 
 
 def _check_strategy(strategy: str) -> None:
@@ -194,35 +191,18 @@ def _check_strategy(strategy: str) -> None:
 
 
 @contextmanager
-def _conflicts_to(file: str | None) -> Iterator[None]:
+def _conflicts_to(run: Run, option: str | None) -> Iterator[ConflictFile]:
     """Conflicts that end the command are written to the file as well."""
     from omnigraph_core.merge.run import MergeConflicts
 
-    try:
-        yield
-    except MergeConflicts as error:
-        _write_conflicts(file, error.conflicts, error.heads)
-        raise
-
-
-def _write_conflicts(file: str | None, conflicts: Sequence[Conflict], heads: Heads) -> None:
-    if file is None:
-        return
-    from omnigraph_core.merge.conflicts import conflict_lines
-
-    try:
-        Path(file).write_text("".join(conflict_lines(conflicts, heads)), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--conflicts: {file}: {error.strerror}") from error
-
-
-def _resolution(file: str | None) -> Resolution | None:
-    if file is None:
-        return None
-    from omnigraph_core.merge.resolve import read_resolution
-
-    text, name = read_source(file)
-    return read_resolution(text.split("\n"), name)
+    if option == STANDARD and isinstance(run.output, JsonOutput):
+        raise UsageError("--conflicts - and --json would both write to standard output")
+    with ConflictFile(option) as file:
+        try:
+            yield file
+        except MergeConflicts as error:
+            file.write(error.conflicts, error.heads)
+            raise
 
 
 def _delete_merged(run: Run, graph: Graph, source: str, result: Merged) -> None:
@@ -236,7 +216,15 @@ def _delete_merged(run: Run, graph: Graph, source: str, result: Merged) -> None:
 
 
 def _show(
-    run: Run, graph: Graph, result: Merged, target: str, *, source: str, verb: str, dry_run: bool
+    run: Run,
+    graph: Graph,
+    result: Merged,
+    target: str,
+    *,
+    source: str,
+    verb: str,
+    dry_run: bool,
+    file: ConflictFile | None = None,
 ) -> None:
     uri = graph.location.uri
     content = shapes.merged(result, uri, target, run.actor, source=source, dry_run=dry_run)
@@ -244,7 +232,11 @@ def _show(
     said = {"merge": f"{source} into {target}", "reset": f"{target} to {source}"}.get(verb, source)
     outcome = _OUTCOMES.get(result.outcome.value) if verb == "merge" else None
     parts = (f"{'would ' if dry_run else ''}{verb} {said}", outcome, counts)
-    run.output.result(content, ": ".join(part for part in parts if part))
+    text = ": ".join(part for part in parts if part)
+    if file is not None and file.is_standard_output:
+        run.output.remark(text)
+    else:
+        run.output.result(content, text)
     for warning in result.warnings:
         run.output.remark(f"warning: {warning}")
     for conflict in result.conflicts:

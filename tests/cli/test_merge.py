@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from omnigraph_cli.limits import SOURCE_BYTES_MAX
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support.processes import Finished, Omnigraph
@@ -280,3 +281,62 @@ def test_reset_makes_a_branch_what_another_is(place: Path, omnigraph: Omnigraph)
     assert (people(place, "dev"), edges(place, "dev")) == ({"Ann": 2, "Bob": 1, "Cy": 2}, 1)
     again = json.loads(run(omnigraph, place, "branch", "reset", "dev", "dev").out)
     assert (again["outcome"], again["commit"]) == ("already_up_to_date", None)
+
+
+@pytest.mark.parametrize("command", [("branch", "merge", "clean"), ("revert", "main")])
+def test_a_file_of_conflicts_that_cannot_be_written_is_refused_before_anything_is_done(
+    command: tuple[str, ...], place: Path, omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    before = Graph.open(str(place), SETTINGS).head("main")
+    for file in (tmp_path / "nowhere" / "c.jsonl", tmp_path):
+        done = run(omnigraph, place, *command, "--conflicts", file)
+        assert (done.code, failure(done)["code"]) == (2, "usage")
+    assert Graph.open(str(place), SETTINGS).head("main") == before
+
+
+def test_a_file_of_conflicts_is_replaced_as_a_whole_and_only_when_they_are_known(
+    place: Path, omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    file = tmp_path / "c.jsonl"
+    file.write_text("mine")
+    assert run(omnigraph, place, "branch", "merge", "nope", "--conflicts", file).code == 6
+    assert file.read_text() == "mine"
+    assert run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file).code == 3
+    assert len(conflicts_in(file)) == 3
+    assert run(omnigraph, place, "branch", "merge", "clean", "--conflicts", file).code == 0
+    assert file.read_text() == ""
+    assert [each.name for each in tmp_path.iterdir() if each.name != "g"] == ["c.jsonl"]
+
+
+def test_conflicts_go_to_standard_output_and_come_back_from_standard_input(
+    place: Path, omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    store = ("--store", str(place))
+    done = omnigraph("branch", "merge", "dev", "--conflicts", "-", *store)
+    assert done.code == 3
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [line["kind"] for line in lines] == ["orphan_edge", "divergent_update", "delete_vs_update"]
+    dry = omnigraph("branch", "merge", "dev", "--conflicts", "-", "--dry-run", *store)
+    assert [json.loads(line) for line in dry.out.splitlines()] == lines
+    both = omnigraph("branch", "merge", "dev", "--conflicts", "-", "--json", *store)
+    assert both.code == 2
+    assert not Path("-").exists()
+    for line, choice in zip(lines, ("delete", "ours", "ours"), strict=True):
+        line["choice"] = choice
+    chosen = "".join(json.dumps(line) + "\n" for line in lines)
+    taken = omnigraph("branch", "merge", "dev", "--resolve", "-", *store, stdin=chosen)
+    assert taken.code == 0, taken.err
+    assert people(place) == {"Ann": 3}
+
+
+def test_a_file_of_conflicts_may_be_larger_than_a_source_text(
+    place: Path, omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    """A merge writes as many as there are; it takes back what it wrote."""
+    file = tmp_path / "c.jsonl"
+    run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
+    choose(file, "delete", "ours", "ours")
+    lines = [{**line, "theirs": "x" * (SOURCE_BYTES_MAX // 2)} for line in conflicts_in(file)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = run(omnigraph, place, "branch", "merge", "dev", "--resolve", file)
+    assert done.code == 0, done.err
