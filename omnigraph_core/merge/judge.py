@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph_core.layout import split_table_key
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind
@@ -74,10 +73,10 @@ def _references(
     violations = _collector()
     check_references(changes, committed, violations)
     entities = {entity.name: entity for entity in changes.schema.edges}
+    known = {key: set(ids.to_pylist()) for key, ids in clashing.items() if key.startswith("edge:")}
     for each in violations.first:
         entity = entities[each.type_name or ""]
-        ids = clashing.get(entity.table_key)
-        if ids is None or pc.index(ids, each.entity_id).as_py() < 0:
+        if each.entity_id not in known.get(entity.table_key, ()):
             yield from _conflicts(ConflictKind.ORPHAN_EDGE, entity, [each])
 
 

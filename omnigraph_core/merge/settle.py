@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_core.errors import BadDataError
-from omnigraph_core.layout import split_table_key
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind
 from omnigraph_core.merge.engine import MergedTable, Sides, rows_at
 from omnigraph_core.merge.resolve import Choice, Identity, Take
@@ -131,58 +130,67 @@ class _Clashing:
 
 
 def settle_orphans(
-    tables: Sequence[MergedTable], orphans: Iterable[Conflict], choices: Choices, lance: Tables, sides: Sides
+    tables: Sequence[MergedTable], orphans: Sequence[Conflict], choices: Choices, lance: Tables, sides: Sides
 ) -> tuple[MergedTable, ...]:
     """The merge in which edges without their node are gone, or their node is there again."""
     found = _Orphans({each.entity.table_key: each for each in tables}, lance, sides)
-    for orphan in orphans:
-        kind, type_name = split_table_key(orphan.table_key)
-        assert kind == "edge"
-        assert orphan.entity_id is not None
-        edge = next(each for each in sides.ours.schema.edges if each.name == type_name)
-        if choices[orphan.identity].take is Take.DELETE:
-            found.drop(edge, orphan.entity_id)
-        else:
-            found.keep_nodes(edge, orphan.entity_id)
+    for edge, ids in _by_edge(sides, orphans, choices, goes=True):
+        found.drop(edge, ids)
+    for edge, ids in _by_edge(sides, orphans, choices, goes=False):
+        found.keep_nodes(edge, ids)
     return tuple(found.tables[key] for key in sorted(found.tables))
 
 
+def _by_edge(
+    sides: Sides, orphans: Sequence[Conflict], choices: Choices, *, goes: bool
+) -> Iterator[tuple[EdgeType, pa.Array]]:
+    """The edges that are to go, or whose nodes are to stay, type by type."""
+    for edge in sides.ours.schema.edges:
+        found = {
+            each.entity_id
+            for each in orphans
+            if each.table_key == edge.table_key and (choices[each.identity].take is Take.DELETE) == goes
+        }
+        if found:
+            yield edge, pa.array(sorted(str(each) for each in found), pa.utf8())
+
+
 class _Orphans:
-    """One orphan at a time: there are few, and each was decided by a person."""
+    """The edges of one type at a time: there may be as many as a node that went had."""
 
     def __init__(self, tables: dict[str, MergedTable], lance: Tables, sides: Sides) -> None:
         self.tables = tables
         self._lance = lance
         self._sides = sides
 
-    def drop(self, edge: EdgeType, entity_id: str) -> None:
+    def drop(self, edge: EdgeType, ids: pa.Array) -> None:
         merged = self._merged(edge).rows
-        kept = merged.upserts.filter(pc.not_equal(merged.upserts.column(ID_COLUMN), entity_id))
-        there = self._ours(edge, entity_id).column(ID_COLUMN).combine_chunks()
-        new = there.filter(pc.invert(pc.is_in(there, value_set=merged.removed)))
-        self._put(edge, replace(merged, upserts=kept, removed=pa.concat_arrays([merged.removed, new])))
+        there = whole(self._ours(edge, ids).column(ID_COLUMN))
+        removed = pa.concat_arrays([merged.removed, _not_in(there, merged.removed)])
+        self._put(edge, replace(merged, upserts=_without(merged.upserts, ids), removed=removed))
 
-    def keep_nodes(self, edge: EdgeType, entity_id: str) -> None:
-        written = self._merged(edge).rows.upserts
-        found = written.filter(pc.equal(written.column(ID_COLUMN), entity_id))
-        row = found if found.num_rows else self._ours(edge, entity_id)
+    def keep_nodes(self, edge: EdgeType, ids: pa.Array) -> None:
+        upserts = self._merged(edge).rows.upserts
+        written = upserts.filter(pc.is_in(upserts.column(ID_COLUMN), value_set=ids))
+        others = self._ours(edge, _not_in(ids, whole(written.column(ID_COLUMN))))
         schema = self._sides.ours.schema
         for column, type_name in ((SRC_COLUMN, edge.from_type), (DST_COLUMN, edge.to_type)):
-            for node_id in row.column(column).to_pylist():
-                self._keep(schema.node(type_name), node_id)
+            found = pa.chunked_array(
+                [*written.column(column).chunks, *others.column(column).chunks], pa.utf8()
+            )
+            self._keep(schema.node(type_name), whole(pc.unique(found)))
 
-    def _keep(self, node: NodeType, node_id: str) -> None:
+    def _keep(self, node: NodeType, ids: pa.Array) -> None:
+        """Those that theirs deleted stay as they are; those that ours deleted come back from theirs."""
         merged = self._merged(node).rows
-        removed = merged.removed.filter(pc.not_equal(merged.removed, node_id))
-        if len(removed) < len(merged.removed):
-            self._put(node, replace(merged, removed=removed))
-        elif not self._ours(node, node_id).num_rows and not _has(merged.upserts, node_id):
-            row = rows_at(self._lance, self._sides.theirs, node, pa.array([node_id]))
-            upserts = pa.concat_tables([merged.upserts, row]).sort_by(ID_COLUMN)
-            self._put(node, replace(merged, upserts=upserts))
+        lost = _not_in(_not_in(ids, merged.removed), whole(merged.upserts.column(ID_COLUMN)))
+        lost = _not_in(lost, whole(self._ours(node, lost).column(ID_COLUMN)))
+        back = rows_at(self._lance, self._sides.theirs, node, lost)
+        upserts = pa.concat_tables([merged.upserts, back]).sort_by(ID_COLUMN)
+        self._put(node, replace(merged, removed=_not_in(merged.removed, ids), upserts=upserts))
 
-    def _ours(self, entity: EntityType, entity_id: str) -> pa.Table:
-        return rows_at(self._lance, self._sides.ours, entity, pa.array([entity_id]))
+    def _ours(self, entity: EntityType, ids: pa.Array) -> pa.Table:
+        return rows_at(self._lance, self._sides.ours, entity, ids)
 
     def _merged(self, entity: EntityType) -> MergedTable:
         if entity.table_key not in self.tables:
@@ -195,8 +203,12 @@ class _Orphans:
         self.tables[entity.table_key] = replace(self._merged(entity), rows=merged)
 
 
-def _has(table: pa.Table, entity_id: str) -> bool:
-    return bool(pc.index(table.column(ID_COLUMN), entity_id).as_py() >= 0)
+def _not_in(ids: pa.Array, others: pa.Array) -> pa.Array:
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=others)))
+
+
+def _without(table: pa.Table, ids: pa.Array) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table.column(ID_COLUMN), value_set=ids)))
 
 
 def _key_columns(entity: EntityType) -> Sequence[str]:
