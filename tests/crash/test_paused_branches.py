@@ -21,22 +21,19 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.settings import Settings, load_settings
-from omnigraph_core.storage.lease_object import decode_lease
 from omnigraph_core.write.branches import BranchExists
 from tests.support import warm
+from tests.support.asleep import Act, Sleeper
 from tests.support.plans import Change, write_changes
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, open_graph
 
 PERSON = "node:Person"
-
-Act = Callable[[Graph, str], object]
 
 
 @pytest.fixture
@@ -53,51 +50,6 @@ def place(s3_location: Callable[[], str], settings: Settings) -> str:
 
 def write_person(graph: Graph, name: str, branch: str) -> None:
     write_changes(graph, branch, {PERSON: Change({name: 1})})
-
-
-def give_leases_away(graph: Graph) -> None:
-    """What everybody sees once the leases of a sleeper have run out and others had them."""
-    control = graph.door.storage.control
-    for name in control.list(layout.LOCKS_DIR):
-        path = f"{layout.LOCKS_DIR}/{name}"
-        found = control.get(path)
-        record = decode_lease(found.data) if found else None
-        if record is not None and record.holder is not None:
-            control.put(path, record.freed().encode())
-
-
-class Sleeper:
-    """Runs a verb on a handle of its own; at the chosen step others act first, without its knowing."""
-
-    def __init__(self, place: str, settings: Settings, patch: pytest.MonkeyPatch) -> None:
-        self._place, self._settings, self._patch = place, settings, patch
-        self.passed: list[str] = []
-
-    def run(self, verb: Act, branch: str, step: str | None = None, meanwhile: Act | None = None) -> bool:
-        """Was the sleeper told success?"""
-        graph = Graph.open(self._place, self._settings)
-        other = Graph.open(self._place, self._settings)
-        is_awake = True
-        self.passed = []
-
-        def hit(name: str) -> None:
-            nonlocal is_awake
-            if not is_awake or name.startswith(("lease.", "control.")):
-                return
-            self.passed.append(name)
-            if name == step and self.passed.count(name) == 1 and meanwhile is not None:
-                is_awake = False
-                give_leases_away(other)
-                meanwhile(other, branch)
-                is_awake = True
-
-        with self._patch.context() as patched:
-            patched.setattr(faults, "hit", hit)
-            try:
-                verb(graph, branch)
-            except OmnigraphError:
-                return False
-            return True
 
 
 @pytest.fixture

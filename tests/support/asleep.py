@@ -1,0 +1,62 @@
+"""A verb that falls asleep past its lease, in one process: at a failpoint its leases are given away, and
+another handle of the graph acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from omnigraph_core import faults, layout
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.graph import Graph
+from omnigraph_core.settings import Settings
+from omnigraph_core.storage.lease_object import decode_lease
+
+Act = Callable[[Graph, str], object]
+
+
+def give_leases_away(graph: Graph) -> None:
+    """What everybody sees once the leases of a sleeper have run out and others had them."""
+    control = graph.door.storage.control
+    for name in control.list(layout.LOCKS_DIR):
+        path = f"{layout.LOCKS_DIR}/{name}"
+        found = control.get(path)
+        record = decode_lease(found.data) if found else None
+        if record is not None and record.holder is not None:
+            control.put(path, record.freed().encode())
+
+
+class Sleeper:
+    """Runs a verb on a handle of its own; at the chosen step others act first, without its knowing."""
+
+    def __init__(self, place: str, settings: Settings, patch: pytest.MonkeyPatch) -> None:
+        self._place, self._settings, self._patch = place, settings, patch
+        self.passed: list[str] = []
+
+    def run(self, verb: Act, branch: str, step: str | None = None, meanwhile: Act | None = None) -> bool:
+        """Was the sleeper told success?"""
+        graph = Graph.open(self._place, self._settings)
+        other = Graph.open(self._place, self._settings)
+        is_awake = True
+        self.passed = []
+
+        def hit(name: str) -> None:
+            nonlocal is_awake
+            if not is_awake or name.startswith(("lease.", "control.")):
+                return
+            self.passed.append(name)
+            if name == step and self.passed.count(name) == 1 and meanwhile is not None:
+                is_awake = False
+                give_leases_away(other)
+                meanwhile(other, branch)
+                is_awake = True
+
+        with self._patch.context() as patched:
+            patched.setattr(faults, "hit", hit)
+            try:
+                verb(graph, branch)
+            except OmnigraphError:
+                return False
+            return True
