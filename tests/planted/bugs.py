@@ -1514,6 +1514,17 @@ def merge_nothing_without_a_base(plant: Plant) -> None:
     plant.replace(engine._Merger, "_candidates", lambda original: lambda self, changed: [])
 
 
+@bug(
+    "tests/cli/test_merge.py::test_a_file_of_conflicts_that_cannot_be_written_is_refused_before_anything_is_done",
+    r"assert",
+)
+def find_out_after_the_merge_where_conflicts_go(plant: Plant) -> None:
+    """Whether the file can be written is asked when there is something to write."""
+    from omnigraph_cli import conflict_file
+
+    plant.replace(conflict_file.ConflictFile, "__enter__", lambda original: lambda self: self)
+
+
 @bug(f"{MERGES}::test_a_head_that_moves_without_a_table_makes_the_bases_stale", r"assert")
 def merge_onto_any_head(plant: Plant) -> None:
     """The bases of a merge hold although the head has moved."""
