@@ -65,6 +65,17 @@ def find_bases(parents: Parents, a: str, b: str, is_readable: Callable[[str], bo
     return lowest_readable(parents, [a], [b], is_readable)
 
 
+def all_bases(
+    parents: Parents, a: Iterable[str], b: Iterable[str], is_readable: Callable[[str], bool]
+) -> set[str]:
+    """The bases of a merge, and those by which several of them are joined, and so on down."""
+    bases = lowest_readable(parents, a, b, is_readable).commit_ids
+    found = set(bases)
+    for place in range(1, len(bases)):
+        found |= all_bases(parents, bases[:place], [bases[place]], is_readable)
+    return found
+
+
 def lowest_readable(
     parents: Parents, a: Iterable[str], b: Iterable[str], is_readable: Callable[[str], bool]
 ) -> Bases:

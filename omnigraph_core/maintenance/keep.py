@@ -7,7 +7,7 @@ in no list, and branches, tags and names do not change meanwhile. Kept are
   versions between there and HEAD are somebody's write in progress;
 - the newest commits of every live branch by the policy, each as the versions that its snapshot
   pins. So what a branch inherits without a fork of its own is kept with it;
-- the bases of merges: the lowest common ancestors of every two live branches;
+- the bases of merges: the lowest common ancestors of every two live branches, and of those;
 - commits that have a tag;
 - versions at which forks were made;
 - what a staged write pins, with the version after it: Lance looks for conflicts from the base of
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import RefusedError, UsageError
-from omnigraph_core.history.bases import find_bases, parents_of
+from omnigraph_core.history.bases import all_bases, parents_of
 from omnigraph_core.history.log import CommitLog, GraphCommit
 from omnigraph_core.history.removed import Removals
 from omnigraph_core.history.tags import read_tags
@@ -223,7 +223,7 @@ class Keeper:
             found = {each for each, count in _children(parents).items() if count > 1 and is_readable(each)}
         else:
             pairs = [(a, b) for place, a in enumerate(tips) for b in tips[place + 1 :]]
-            found = {id_ for a, b in pairs for id_ in find_bases(parents, a, b, is_readable).commit_ids}
+            found = {id_ for a, b in pairs for id_ in all_bases(parents, [a], [b], is_readable)}
         return (known[commit_id] for commit_id in sorted(found))
 
     def _keep_fork_points(self, places: Iterable[Place]) -> None:

@@ -265,8 +265,8 @@ class Merge:
         )
         outcome = Outcome.FAST_FORWARD if is_forward else Outcome.MERGED
         found = _Found(outcome, Heads(ours_id, tip.commit_id))
-        found = replace(found, bases=bases.commit_ids, unreadable=bases.unreadable)
-        return self._judged(attempt, sides, found, source)
+        found = self._judged(attempt, sides, replace(found, bases=bases.commit_ids), source)
+        return replace(found, unreadable=tuple(sorted(states.passed_over)))
 
     def _judged(self, attempt: Attempt, sides: Sides, found: _Found, named: str) -> _Found:
         """Merge all tables and ask the rules; all conflicts are found before any is raised."""

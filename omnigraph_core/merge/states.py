@@ -28,6 +28,8 @@ class States:
         self._holders: dict[str, GraphCommit | None] = {}
         self._read: dict[str, GraphCommit] = {}
         self._bases: dict[str, GraphCommit] = {}
+        self.passed_over: set[str] = set()
+        """Commits that would have been bases, or bases of bases, and cannot be read."""
 
     def of(self, commit: GraphCommit) -> State:
         """What the commit of a live branch holds."""
@@ -46,7 +48,10 @@ class States:
         return self._state(self._snapshot(holder))
 
     def is_readable(self, commit_id: str) -> bool:
-        return self._holder(commit_id) is not None
+        is_lost = self._holder(commit_id) is None
+        if is_lost:
+            self.passed_over.add(commit_id)
+        return not is_lost
 
     def prove(self) -> None:
         """Raise unless every branch that was read from is still there; a base may be put aside.

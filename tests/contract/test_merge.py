@@ -214,13 +214,53 @@ def test_a_base_that_cleanup_removes_while_it_is_read_is_passed_over(
     assert {"Flo", "Fay"} <= set(nodes(graph, "Person"))
 
 
-def test_without_any_base_all_of_theirs_is_new(graph: Graph) -> None:
-    """Nobody removes all of them, but a record may say so. Then no row of theirs is passed over."""
-    graph.change(set_age("Ann", 3), branch="dev")
-    floor = {"floor": 1_000, "kept": [graph.snapshot().manifest_version], "removed_at": "1", "actor_id": "x"}
+def criss_cross(graph: Graph) -> list[int]:
+    """main and dev have merged each other's older commits. Returns the version of the one on main."""
+    for name, source in (("x", "main"), ("y", "dev")):
+        graph.create_branch(name, source)
+    version = graph.snapshot().manifest_version
+    graph.merge("y")
+    graph.merge("x", "dev")
+    graph.change(set_age("Ann", 9), branch="dev")
+    for name in ("x", "y"):
+        graph.delete_branch(name)
+    return [version]
+
+
+def test_cleanup_keeps_the_bases_of_bases(graph: Graph) -> None:
+    criss_cross(graph)
+    for age in range(5):
+        graph.change(set_age("Max", age))
+        graph.change(set_age("Dee", age), branch="dev")
+    graph.cleanup(keep=1, grace_s=0, force=True)
+    made = graph.merge("dev")
+    assert (len(made.bases), made.warnings) == (2, ())
+    assert nodes(graph, "Person")["Ann"]["age"] == 9
+
+
+def test_a_base_of_bases_that_is_passed_over_is_said_too(graph: Graph) -> None:
+    """Two bases are joined by what they have in common, which may be gone as well."""
+    first = graph.commit("main~1")
+    kept = criss_cross(graph)
+    assert graph.merge("dev", dry_run=True).warnings == ()
+    pretend_removed(graph, [*kept, graph.snapshot().manifest_version])
+    made = graph.merge("dev")
+    assert len(made.bases) == 2
+    assert first.commit_id in [warning.split()[1] for warning in made.warnings]
+
+
+def pretend_removed(graph: Graph, kept: list[int]) -> None:
+    """As if a cleanup had left only these versions of main."""
+    floor = {"floor": 1_000, "kept": kept, "removed_at": "1", "actor_id": "x"}
     record = {"branch": "main", "identity": None, **floor}
     content = {"schema_version": 1, "revision": "R", "branches": [record]}
     (graph.location.path / "__cleanup.json").write_text(json.dumps(content))
+
+
+def test_without_any_base_all_of_theirs_is_new(graph: Graph) -> None:
+    """Nobody removes all of them, but a record may say so. Then no row of theirs is passed over."""
+    graph.change(set_age("Ann", 3), branch="dev")
+    pretend_removed(graph, [graph.snapshot().manifest_version])
     found = graph.merge("dev", dry_run=True)
     assert found.bases == ()
     assert [(each.kind, each.entity_id) for each in found.conflicts] == [("divergent_insert", "Ann")]
