@@ -136,6 +136,17 @@ def with_branch(home: Path) -> None:
     graph.change(ADD, params={"n": "cy"}, branch="dev")
 
 
+def with_two_sides(home: Path) -> None:
+    """The branch and main have both moved on."""
+    with_branch(home)
+    Graph.open(str(home / "g"), quick(home)).change(ADD, params={"n": "dee"})
+
+
+def with_deleted_branch(home: Path) -> None:
+    with_branch(home)
+    Graph.open(str(home / "g"), quick(home)).delete_branch("dev")
+
+
 def about_to_fold(home: Path) -> None:
     """As many small fragments as can be without one more write folding them."""
     small(home)
@@ -182,6 +193,33 @@ def create(graph: Graph | None, home: Path, said: Path) -> None:
 def delete(graph: Graph | None, home: Path, said: Path) -> None:
     assert graph is not None
     graph.delete_branch("dev")
+    acknowledge(said, "done")
+
+
+def merge(graph: Graph | None, home: Path, said: Path) -> None:
+    """The merged commit belongs to the history of main from then on."""
+    assert graph is not None
+    tip = graph.head("dev")
+    assert tip is not None
+    made = graph.merge("dev", actor="by-merge")
+    acknowledge(said, "done", (made.commit_id, "by-merge", "main"), (tip.commit_id, "ann", "main"))
+
+
+def revert(graph: Graph | None, home: Path, said: Path) -> None:
+    assert graph is not None
+    made = graph.revert("main", actor="by-revert")
+    acknowledge(said, "done", (made.commit_id, "by-revert", "main"))
+
+
+def reset(graph: Graph | None, home: Path, said: Path) -> None:
+    assert graph is not None
+    made = graph.reset_branch("main", "dev", actor="by-reset")
+    acknowledge(said, "done", (made.commit_id, "by-reset", "main"))
+
+
+def undelete(graph: Graph | None, home: Path, said: Path) -> None:
+    assert graph is not None
+    graph.undelete_branch("dev")
     acknowledge(said, "done")
 
 
@@ -263,6 +301,10 @@ def without(branch: str) -> Step:
     return Step("done", lambda world: {name: rows for name, rows in world.items() if name != branch})
 
 
+def main_is(change: Callable[[World], Rows]) -> Step:
+    return Step("done", lambda world: {**world, "main": change(world)})
+
+
 VERSIONS = r"/_versions/\d+\.manifest"
 TABLE_VERSIONS = rf"bytes g/(nodes|edges)/[0-9a-f]+{VERSIONS}"
 CONTROL = rf"bytes g/__manifest/(data/|{VERSIONS[1:]})"
@@ -291,6 +333,41 @@ PROGRAMS = {
             (without("dev"),),
             "dev",
             matters=("unlink .*/_refs/", "__deleted"),
+            least=1,
+        ),
+        Program(
+            "merge",
+            with_two_sides,
+            merge,
+            (main_is(lambda world: world["main"] | rows_of("cy")),),
+            matters=(rf"bytes g/{layout.COMMITS}/(data/|{VERSIONS[1:]})", TABLE_VERSIONS),
+            least=4,
+        ),
+        Program(
+            "revert",
+            with_two_sides,
+            revert,
+            (main_is(lambda world: world["main"] - rows_of("dee")),),
+            matters=(TABLE_VERSIONS,),
+            least=2,
+            is_long=True,
+        ),
+        Program(
+            "reset",
+            with_two_sides,
+            reset,
+            (main_is(lambda world: world["dev"]),),
+            matters=(TABLE_VERSIONS,),
+            least=2,
+            is_long=True,
+        ),
+        Program(
+            "branch undelete",
+            with_deleted_branch,
+            undelete,
+            (making("dev", rows_of("cy")),),
+            "dev",
+            matters=("/_refs/", "__deleted"),
             least=1,
         ),
         Program(
