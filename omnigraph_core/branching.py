@@ -127,7 +127,9 @@ class GraphBranches(GraphMaintenance):
         from omnigraph_core.write.tags import create_tag
 
         note = self._note(actor, message)
-        return create_tag(self.door, name, self._readable_commit(ref), note, message)
+        commit = self._readable_commit(ref)
+        tag = create_tag(self.door, name, commit, note, message)
+        return replace(tag, on=replace(tag.on, name=commit.shown_branch))
 
     def delete_tag(self, name: str, *, actor: str | None = None, message: str | None = None) -> Tag | None:
         """Give a tag up; returns what it named, None if nobody could read that."""

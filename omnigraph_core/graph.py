@@ -182,10 +182,8 @@ class Graph(GraphOperations):
 
     def _view_of(self, ref: str, logs: dict[str, CommitLog]) -> View:
         """`at` a ref. The head of a branch is known without its history."""
-        from omnigraph_core.history.travel import snapshot_at
-
         is_branch = self._live_line(ref) is not None
-        snapshot = self.snapshot(ref) if is_branch else snapshot_at(self._manifest, self._commit(ref, logs))
+        snapshot = self.snapshot(ref) if is_branch else self._snapshot_at(self._commit(ref, logs))
         return View(self._reads, snapshot, self._schema_of(snapshot), is_ref=True)
 
     def has_pending(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import arguments, layout
@@ -49,7 +50,8 @@ class GraphMaintenance(GraphMerges):
             tables_at_once=self.settings.maintenance_concurrency,
             progress=progress,
         )
-        return optimizer.preview(types) if dry_run else optimizer.run(types)
+        done = optimizer.preview(types) if dry_run else optimizer.run(types)
+        return replace(done, branch=branch)
 
     def cleanup(
         self,
@@ -109,7 +111,8 @@ class GraphMaintenance(GraphMerges):
         arguments.flags(confirm=confirm, force=force)
         from omnigraph_core.maintenance.repair import repair
 
-        return repair(self.door, self._line(branch), confirm=confirm, force=force, message=message)
+        done = repair(self.door, self._line(branch), confirm=confirm, force=force, message=message)
+        return replace(done, branch=branch)
 
     def _maintaining(self, actor: str | None, message: str | None) -> Signature:
         """Maintenance that nobody signs is signed by OmniGraph itself."""

@@ -57,7 +57,9 @@ class OpenGraph:
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it is now."""
         arguments.texts(branch=branch)
-        return self._manifest.snapshot(self._line(branch))
+        line = self._line(branch)
+        found = self._manifest.snapshot(line)
+        return found if line == branch else replace(found, called=branch)
 
     def _line(self, name: str) -> str:
         """The line of versions of the branch that is called so: its name, unless one was renamed.
@@ -98,9 +100,12 @@ class OpenGraph:
 
     def snapshot_of(self, ref: str) -> Snapshot:
         """The graph as it was at a ref: branch, `tag:NAME`, commit id, `REF~N` or `REF@{TIME}`."""
+        return self._snapshot_at(self.commit(ref))
+
+    def _snapshot_at(self, commit: GraphCommit) -> Snapshot:
         from omnigraph_core.history.travel import snapshot_at
 
-        return snapshot_at(self._manifest, self.commit(ref))
+        return replace(snapshot_at(self._manifest, commit), called=commit.named)
 
     def head(self, branch: str = layout.MAIN_BRANCH) -> GraphHead | None:
         return self.snapshot(branch).head

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import arguments, layout
@@ -164,7 +165,8 @@ class GraphWrites(OpenGraph):
         options = ApplyOptions(
             self._signed(actor), message, allow_data_loss, self.settings.memory_limit_bytes
         )
-        return apply_schema(self.door, self._line(branch), WantedSchema(schema, source), options)
+        applied = apply_schema(self.door, self._line(branch), WantedSchema(schema, source), options)
+        return replace(applied, snapshot=replace(applied.snapshot, called=branch))
 
     def edited_source(self) -> str | None:
         """The text of the schema file in the root, if it does not mean the schema of main's head."""

@@ -39,5 +39,5 @@ def register(app: typer.Typer) -> None:
             for entry in found.tables.values()
         ]
         head = f", commit {found.head.commit_id}" if found.head else ""
-        title = f"branch {found.branch}, manifest version {found.manifest_version}{head}"
+        title = f"branch {found.shown_branch}, manifest version {found.manifest_version}{head}"
         run.output.rows(content, title, columns, rows)

@@ -63,10 +63,17 @@ class Snapshot:
     manifest_version: int
     tables: Mapping[str, SubTableEntry]
     head: GraphHead | None
+    called: str | None = None
+    """The name of the branch, if it was renamed."""
 
     @property
     def branch(self) -> str:
         return self.on.name
+
+    @property
+    def shown_branch(self) -> str:
+        """What people call the branch."""
+        return self.called or self.branch
 
     def entry(self, table_key: str) -> SubTableEntry:
         try:

@@ -63,7 +63,7 @@ class Reading:
         prepared = PreparedRead(session, read)
         rows = empty_answer(read) if explain_only else prepared.execute()
         commit_id = self.snapshot.head.commit_id if self.snapshot.head else None
-        target = Target(None, commit_id) if is_ref else Target(self.snapshot.branch)
+        target = Target(None, commit_id) if is_ref else Target(self.snapshot.shown_branch)
         plan = prepared.explain()
         return QueryResult(read.name, target, commit_id, rows, plan, tuple(session.statistics.steps))
 

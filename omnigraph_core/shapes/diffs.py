@@ -36,7 +36,7 @@ def diff_counts(counts: Mapping[str, Counts]) -> JsonObject:
 
 def _compared(of: Snapshot) -> JsonObject:
     return {
-        "branch": of.branch,
+        "branch": of.shown_branch,
         "graph_commit_id": of.head.commit_id if of.head else None,
         "manifest_version": of.manifest_version,
     }

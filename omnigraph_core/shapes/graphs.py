@@ -42,7 +42,7 @@ def initialized(uri: str, snapshot: Snapshot, config: str | None) -> JsonObject:
 
 def snapshot(of: Snapshot, internal_schema_version: int) -> JsonObject:
     return {
-        "branch": of.branch,
+        "branch": of.shown_branch,
         "manifest_version": of.manifest_version,
         "graph_commit_id": of.head.commit_id if of.head else None,
         "internal_schema_version": internal_schema_version,
@@ -71,7 +71,7 @@ def status(
     return {
         "uri": uri,
         "from": because,
-        "branch": of.branch,
+        "branch": of.shown_branch,
         "graph_commit_id": of.head.commit_id if of.head else None,
         "manifest_version": of.manifest_version,
         "branches": list(branches),

@@ -24,7 +24,7 @@ def schema_applied(done: Applied, uri: str, actor: str) -> JsonObject:
     """`applied` is false when the branch had the schema already; then there is no commit."""
     return {
         "uri": uri,
-        "branch": done.snapshot.branch,
+        "branch": done.snapshot.shown_branch,
         "applied": done.applied,
         **_migration(done.plan),
         "manifest_version": done.snapshot.manifest_version,

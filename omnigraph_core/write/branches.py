@@ -104,7 +104,7 @@ def create_branch(
     door: Door,
     name: str,
     source: GraphCommit,
-    note: Note | None,
+    note: Note | None = None,
     on_twin: Callable[[Fork], None] = lambda twin: None,
     called: str | None = None,
 ) -> None:

@@ -19,7 +19,7 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.write.naming import BranchExists
 from omnigraph_core.write.undelete import NothingToUndelete
 from tests.support.records import exported, node, nodes, write_jsonl
-from tests.support.writers import check_whole
+from tests.support.writers import check_log, check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
 SCHEMA = "node Item { k: String @key  a: I64? }\n"
@@ -64,6 +64,14 @@ def test_everything_of_the_branch_has_the_new_name(graph: Graph) -> None:
     assert [tag.branch for tag in graph.tags()] == ["review"]
     assert values(graph, "lazy") == {"p": 1, "q": 2}
     assert values(graph, "child") == {"p": 1, "q": 2, "r": 3}
+    assert graph.snapshot_of("review~1").shown_branch == "review"
+    assert (
+        graph.query("query q() { match { $i: Item } return { $i.k } }", branch="review").target.branch
+        == "review"
+    )
+    assert graph.create_tag("v2", "review").branch == "review"
+    assert (graph.optimize("review").branch, graph.repair("review").branch) == ("review", "review")
+    assert graph.apply_schema(SCHEMA, branch="review").snapshot.shown_branch == "review"
     put(graph, "review", s=5)
     put(graph, "lazy", t=6)
     graph.merge("child", "review")
@@ -71,6 +79,7 @@ def test_everything_of_the_branch_has_the_new_name(graph: Graph) -> None:
     assert values(graph, "main") == {"p": 1, "q": 4, "r": 3, "s": 5}
     assert graph.operations(1)[0].after is not None
     check_whole(graph)
+    check_log(graph)
 
 
 def nodes_at(graph: Graph, ref: str) -> dict[str, dict[str, int]]:
@@ -129,6 +138,7 @@ def test_the_old_name_is_free(graph: Graph) -> None:
     assert values(graph, "dev") == {"p": 1, "q": 4}
     assert graph.commit("dev").shown_branch == "dev"
     check_whole(graph)
+    check_log(graph)
 
 
 def test_names_that_no_branch_may_get(graph: Graph) -> None:
@@ -163,6 +173,7 @@ def test_a_renamed_branch_is_deleted_and_brought_back_under_its_name(graph: Grap
     assert graph.branches() == ["dev", "main", "review"]
     assert values(graph, "review") == {"p": 1, "q": 4}
     check_whole(graph)
+    check_log(graph)
 
 
 def test_undo_and_redo_of_renames(graph: Graph) -> None:
@@ -187,6 +198,7 @@ def test_undo_and_redo_of_renames(graph: Graph) -> None:
     with pytest.raises(BranchExists):
         graph.undo(done.operation_id)
     check_whole(graph)
+    check_log(graph)
 
 
 def test_cleanup_keeps_what_a_renamed_branch_needs(graph: Graph) -> None:
@@ -199,6 +211,7 @@ def test_cleanup_keeps_what_a_renamed_branch_needs(graph: Graph) -> None:
     assert graph.at("tag:v1").snapshot.head is not None
     graph.merge("lazy", "review")
     check_whole(graph)
+    check_log(graph)
 
 
 def test_a_record_of_names_that_cannot_be_read_is_damage(graph: Graph) -> None:

@@ -22,7 +22,7 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.write.branches import BranchExists
 from omnigraph_core.write.undelete import NothingToUndelete
 from tests.support.records import exported, node, nodes, write_jsonl
-from tests.support.writers import check_whole
+from tests.support.writers import check_log, check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
 SCHEMA = "node Item { k: String @key  a: I64?  b: I64? }\n"
@@ -105,6 +105,7 @@ def test_undo_after_anything_is_identity_and_undo_of_undo_is_redo(name: str, ric
     newest = rich.operations(1)[0]
     assert (newest.actor_id, newest.message, newest.undoes) == ("eve", "after all not", redone)
     check_whole(rich)
+    check_log(rich)
 
 
 def test_an_older_operation_is_taken_back_beneath_newer_ones(graph: Graph) -> None:
@@ -120,6 +121,7 @@ def test_an_older_operation_is_taken_back_beneath_newer_ones(graph: Graph) -> No
         graph.undo(graph.operations()[3].operation_id)
     assert exported(graph) == before
     check_whole(graph)
+    check_log(graph)
 
 
 def test_what_is_not_as_it_was_left_is_refused(graph: Graph) -> None:
@@ -157,6 +159,7 @@ def test_what_is_not_as_it_was_left_is_refused(graph: Graph) -> None:
     with pytest.raises(UsageError):
         graph.undo(created[:8])
     check_whole(graph)
+    check_log(graph)
 
 
 def test_names_that_are_used_again_are_not_mistaken(graph: Graph) -> None:
@@ -175,6 +178,7 @@ def test_names_that_are_used_again_are_not_mistaken(graph: Graph) -> None:
     graph.undo()
     assert graph.branches() == ["dev", "main"]
     check_whole(graph)
+    check_log(graph)
 
 
 def test_what_cleanup_made_impossible_is_refused(graph: Graph) -> None:
@@ -191,6 +195,7 @@ def test_what_cleanup_made_impossible_is_refused(graph: Graph) -> None:
         graph.undo(old)
     assert graph.operations()[-1].kind == "init"
     check_whole(graph)
+    check_log(graph)
 
 
 def test_a_schema_change_is_taken_back_or_refused_with_its_steps(graph: Graph) -> None:
@@ -198,6 +203,7 @@ def test_a_schema_change_is_taken_back_or_refused_with_its_steps(graph: Graph) -
     with pytest.raises(SchemasDiffer, match="c"):
         graph.undo()
     check_whole(graph)
+    check_log(graph)
 
 
 def test_the_log_says_before_and_after_and_reads_only_what_it_shows(

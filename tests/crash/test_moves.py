@@ -99,6 +99,7 @@ def test_a_command_that_is_killed_is_in_the_log_if_it_did_something(
     assert [each.operation_id for each in after[1:]] == [each.operation_id for each in seen]
     assert list((root / layout.BEGUN_OPERATIONS).iterdir()) == []
     check_whole(graph)
+    check_log(graph)
 
 
 def test_what_was_dropped_does_not_come_true_by_what_others_do(graph: Graph) -> None:
@@ -109,6 +110,7 @@ def test_what_was_dropped_does_not_come_true_by_what_others_do(graph: Graph) -> 
     assert [each.kind for each in graph.operations(2)] == ["branchdelete", "branchdelete"]
     assert [each.before.name for each in graph.operations(2) if each.before] == ["dev", "old"]
     check_whole(graph)
+    check_log(graph)
 
 
 def test_an_undo_of_a_write_that_is_killed_is_whole_or_nothing(graph: Graph) -> None:
@@ -125,3 +127,4 @@ def test_an_undo_of_a_write_that_is_killed_is_whole_or_nothing(graph: Graph) -> 
     graph.undo()
     assert content(graph) == after
     check_whole(graph)
+    check_log(graph)

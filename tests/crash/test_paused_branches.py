@@ -31,7 +31,7 @@ from tests.support.asleep import Act, Sleeper
 from tests.support.plans import Change, write_changes
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.records import PEOPLE
-from tests.support.writers import check_whole, open_graph
+from tests.support.writers import check_log, check_whole, open_graph
 
 PERSON = "node:Person"
 
@@ -169,6 +169,7 @@ def test_a_create_that_slept_harms_no_branch_made_meanwhile(
         assert not was_told or step in CREATE_STEPS[-3:], step
         check_branch(place, settings, branch, {"rival"}, step)
     check_whole(open_graph(place, settings))
+    check_log(open_graph(place, settings))
 
 
 def test_a_create_that_slept_leaves_a_whole_branch_or_none(
@@ -181,6 +182,7 @@ def test_a_create_that_slept_leaves_a_whole_branch_or_none(
             open_graph(place, settings).create_branch(branch)
         check_branch(place, settings, branch, set(), step)
     check_whole(open_graph(place, settings))
+    check_log(open_graph(place, settings))
 
 
 def test_a_delete_that_slept_removes_nothing_of_a_branch_made_meanwhile(
@@ -194,6 +196,7 @@ def test_a_delete_that_slept_removes_nothing_of_a_branch_made_meanwhile(
         sleeper.run(delete, branch, step, delete_create_and_write)
         check_branch(place, settings, branch, {"rival"}, step)
     check_whole(open_graph(place, settings))
+    check_log(open_graph(place, settings))
     assert sleeper.run(delete, "b0")
     assert set(sleeper.passed) == set(DELETE_STEPS)
 
@@ -248,6 +251,7 @@ def test_a_rename_that_slept_takes_no_name_away_and_gives_none_twice(
         if meanwhile is rename_and_create:
             check_branch(place, settings, branch, {"other"}, step)
     check_whole(open_graph(place, settings))
+    check_log(open_graph(place, settings))
 
 
 def undelete(graph: Graph, branch: str) -> None:
@@ -274,6 +278,7 @@ def test_a_create_that_slept_while_it_gave_a_deleted_branch_up_harms_no_other(
         told = {"old", "rival"} if step == "branch.create_locked" else {"rival"}
         check_branch(place, settings, branch, told, step)
     check_whole(open_graph(place, settings))
+    check_log(open_graph(place, settings))
     graph.delete_branch("b0")
     assert sleeper.run(create, "b0")
     assert set(sleeper.passed) >= set(GIVE_UP_STEPS)
@@ -292,6 +297,7 @@ def test_an_undelete_that_slept_harms_no_branch_made_meanwhile(
         assert not was_told or step in UNDELETE_STEPS[-3:], step
         check_branch(place, settings, branch, {"rival"}, step)
     check_whole(open_graph(place, settings))
+    check_log(open_graph(place, settings))
     graph.delete_branch("b0")
     assert sleeper.run(undelete, "b0")
     assert set(sleeper.passed) == set(UNDELETE_STEPS)

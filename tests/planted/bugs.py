@@ -1162,11 +1162,12 @@ def judge_a_branch_before_locking_it(plant: Plant) -> None:
     """Whether a branch was written to is asked first; then it is deleted, under the locks."""
     from omnigraph_core import faults
     from omnigraph_core.write import branches, opening, provisional
+    from omnigraph_core.write.moves import Note
 
     def forget(door: Any, record: Any, *, patient: bool) -> bool:
         if not provisional._was_written(door, record):
             faults.hit("branch.to_be_forgotten")
-            branches.delete_branch(door, record.branch, "ann")
+            branches.delete_branch(door, record.branch, Note("ann"))
         return True
 
     plant.replace(opening, "forget_unwritten", lambda original: forget)

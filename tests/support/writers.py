@@ -119,7 +119,6 @@ def check_whole(graph: Graph) -> None:
         if not commit.branch_is_gone:
             with suppress(CommitRemoved):
                 snapshot_at(graph.door.manifest, commit)
-    check_log(graph)
     check_doctor(graph)
 
 
