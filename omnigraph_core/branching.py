@@ -47,7 +47,8 @@ class GraphBranches(GraphMaintenance):
     def _new_line(self, name: str) -> str:
         """Where a new branch has its versions: at its name, unless a renamed branch has it there."""
         from omnigraph_core.ids import new_ulid
-        from omnigraph_core.write.naming import check_name, share_a_directory
+        from omnigraph_core.tables.fork_refs import share_a_directory
+        from omnigraph_core.write.naming import check_name
 
         check_name(name)
         renamed = [each for each in self._names().entries if each.name != each.lineage]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, unquote
@@ -95,7 +95,17 @@ def ref_path(ref: TableRef, name: str) -> str:
 def fork_names(tables: Tables, ref: TableRef) -> list[str]:
     """The names that have a ref file, in any state."""
     found = tables.storage.control.list(_directory(ref))
-    return sorted(unquote(file.removesuffix(_SUFFIX)) for file in found if file.endswith(_SUFFIX))
+    names = [file.removesuffix(_SUFFIX) for file in found if file.endswith(_SUFFIX)]
+    return sorted(unquote(name) if "%" in name else name for name in names)
+
+
+def _anything(name: str) -> bool:
+    return True
+
+
+def share_a_directory(one: str, other: str) -> bool:
+    """Lance keeps `a/b` inside `a`."""
+    return one == other or one.startswith(other + "/") or other.startswith(one + "/")
 
 
 def find_ref(tables: Tables, ref: TableRef, name: str, witness: TableRef | None = None) -> ForkRef | None:
@@ -116,9 +126,15 @@ def find_ref(tables: Tables, ref: TableRef, name: str, witness: TableRef | None 
     return None
 
 
-def list_refs(tables: Tables, ref: TableRef, witness: TableRef | None = None) -> list[ForkRef]:
-    """All ref files in whatever state they are; one that goes meanwhile is gone."""
-    found = (find_ref(tables, ref, name, witness) for name in fork_names(tables, ref))
+def list_refs(
+    tables: Tables,
+    ref: TableRef,
+    witness: TableRef | None = None,
+    is_wanted: Callable[[str], bool] = _anything,
+) -> list[ForkRef]:
+    """The ref files of all wanted names, in whatever state they are; one that goes meanwhile is gone."""
+    names = filter(is_wanted, fork_names(tables, ref))
+    found = (find_ref(tables, ref, name, witness) for name in names)
     return [each for each in found if each is not None]
 
 

@@ -14,7 +14,7 @@ gone at any moment, and another branch of the name be there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from omnigraph_core import faults, layout
@@ -47,6 +47,7 @@ from omnigraph_core.tables.fork_refs import (
     find_ref,
     fork_names,
     read_fork,
+    share_a_directory,
 )
 from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.refs import TableRef
@@ -59,7 +60,6 @@ from omnigraph_core.write.naming import (
     name_line,
     refuse_taken,
     refuse_taken_line,
-    share_a_directory,
 )
 from omnigraph_core.write.put_aside import (
     deleted_branches,
@@ -287,13 +287,13 @@ def _clear_leftovers(door: Door, source: str, name: str, held: HeldLocks) -> Non
 
     Under the refs lock: what is no branch now does not become one meanwhile.
     """
-    live = {found.name for found in door.manifest.branch_refs() if found.state is not RefState.UNFINISHED}
     twins = fork_names(door.tables, commits_ref(layout.MAIN_BRANCH))
     deleted = deleted_branches(door)
-    names = {*twins, *(each.name for each in deleted)} - live
-    leftovers = {each for each in names if share_a_directory(each, name)}
+    names = {each for each in (*twins, *(each.name for each in deleted)) if share_a_directory(each, name)}
+    leftovers = names - _live(door.manifest.branch_refs_near(name))
     if not leftovers:
         return
+    live = _live(door.manifest.branch_refs())
     doomed = with_descendants(deleted, leftovers)
     refs = _table_refs(door, source, *door.manifest.branch_names(), deleted=doomed)
     give_up(door, name, doomed, held)
@@ -302,6 +302,10 @@ def _clear_leftovers(door: Door, source: str, name: str, held: HeldLocks) -> Non
         if other not in live:
             _clear_manifest(door, other, held)
             _remove_forks(door, _forks_of(door, refs, other, held), other, held)
+
+
+def _live(found: Iterable[ForkRef]) -> set[str]:
+    return {each.name for each in found if each.state is not RefState.UNFINISHED}
 
 
 def _clear_manifest(door: Door, name: str, held: HeldLocks) -> None:

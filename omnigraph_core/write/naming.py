@@ -11,6 +11,7 @@ from omnigraph_core.history.deleted import read_deleted
 from omnigraph_core.history.names import BranchNames, NameEntry, read_names, write_names
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.storage import HeldLocks, ObjectChanged, ObjectExists
+from omnigraph_core.tables.fork_refs import share_a_directory
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.limits import BRANCH_NAME_CHARACTERS_MAX
 
@@ -47,8 +48,8 @@ def check_name(name: str, what: str = "branch") -> str:
 
 def refuse_taken_line(door: Door, lineage: str) -> None:
     """Raise if a live branch has its versions at this place, or a part of it."""
-    for found in door.manifest.branch_refs():
-        if share_a_directory(found.name, lineage) and found.fork_or_none() is not None:
+    for found in door.manifest.branch_refs_near(lineage):
+        if found.fork_or_none() is not None:
             _refuse(lineage, found.name)
 
 
@@ -92,8 +93,3 @@ def enter_name(door: Door, names: BranchNames, entry: NameEntry, held: HeldLocks
         write_names(door.storage.control, [*others, entry], names)
     except (ObjectChanged, ObjectExists) as error:
         raise BusyError("another process named a branch at the same time", hint="try again") from error
-
-
-def share_a_directory(one: str, other: str) -> bool:
-    """Lance keeps `a/b` inside `a`."""
-    return one == other or one.startswith(other + "/") or other.startswith(one + "/")

@@ -86,10 +86,10 @@ def test_dying_at_every_step(verb: str, step: str, template: Path, tmp_path: Pat
     assert len(made) <= 1
     assert expected == EITHER or bool(made) == (expected == AFTER)
     assert exported(graph, target) == (exported(wanted, target) if made else before)
-    if not made:
-        do(graph, verb)
-        made = [graph.log().commits[graph.log().heads[target]]]
     assert start is not None
+    if not made:
+        do(graph, verb, start.commit_id)
+        made = [graph.log().commits[graph.log().heads[target]]]
     source = tips["same" if verb == "empty merge" else "dev"]
     assert source is not None
     merged = source.commit_id if "merge" in verb else None

@@ -43,12 +43,13 @@ def target_of(verb: str) -> str:
     return "lazy" if verb == "merge into a lazy branch" else "main"
 
 
-def do(graph: Graph, verb: str) -> Merged:
+def do(graph: Graph, verb: str, head: str = "main") -> Merged:
+    """`head` is where main was, for a verb that is done again after a recovery has added a commit."""
     if verb == "empty merge":
         return graph.merge("same")
     if verb.startswith("merge"):
         return graph.merge("dev", target_of(verb))
-    return graph.revert("main~1") if verb == "revert" else graph.reset_branch("main", "dev")
+    return graph.revert(f"{head}~1") if verb == "revert" else graph.reset_branch("main", "dev")
 
 
 def main() -> None:
