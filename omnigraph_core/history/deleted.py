@@ -11,14 +11,13 @@ in `__manifest` protects the version they were forked at.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
 from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.jsontext import parse_json
+from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.records import dataclass
@@ -89,7 +88,7 @@ class DeletedBranch:
             "deleted_at": self.deleted_at,
             "revision": self.revision,
         }
-        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+        return seal(content)
 
 
 def read_deleted(control: ControlStore) -> list[DeletedBranch]:
@@ -107,7 +106,7 @@ def read_record(control: ControlStore, identity: str) -> DeletedBranch | None:
     if found is None:
         return None
     try:
-        return _from_json(identity, parse_json(found.data))
+        return _from_json(identity, unseal(found.data, _VERSION))
     except (ValueError, KeyError, TypeError) as error:
         raise DeletedDamaged(path, str(error) or repr(error)) from error
 
@@ -133,11 +132,7 @@ def _is_live(control: ControlStore, record: DeletedBranch) -> bool:
     return fork is not None and fork.identity == record.fork.identity
 
 
-def _from_json(identity: str, content: Any) -> DeletedBranch:
-    if not isinstance(content, dict):
-        raise ValueError("it is not an object")
-    if content["schema_version"] != _VERSION:
-        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
+def _from_json(identity: str, content: Mapping[str, Any]) -> DeletedBranch:
     ref = _text(content, "ref").encode()
     fork = decode_ref(_text(content, "branch"), ref)
     if fork is None or fork.identity != identity or content["branch_identity"] != identity:

@@ -7,7 +7,6 @@ So a tag that cannot be read is damage; it is never taken for one that is not th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +14,7 @@ from urllib.parse import unquote
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.history.limits import TAG_PATH_CHARACTERS_MAX
-from omnigraph_core.jsontext import parse_json
+from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
@@ -82,7 +81,7 @@ class Tag:
             "created_at": self.created_at,
             "revision": self.revision,
         }
-        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+        return seal(content)
 
 
 def tag_names(control: ControlStore) -> list[str]:
@@ -118,16 +117,12 @@ def _read(control: ControlStore, name: str) -> Tag | None:
 def decode_tag(name: str, data: bytes) -> Tag:
     """What the object of a tag says; `TagDamaged` unless all of it is as expected."""
     try:
-        return _from_json(name, parse_json(data))
+        return _from_json(name, unseal(data, _VERSION))
     except (ValueError, KeyError, TypeError) as error:
         raise TagDamaged(name, layout.tag(name), str(error) or repr(error)) from error
 
 
-def _from_json(name: str, content: Any) -> Tag:
-    if not isinstance(content, dict):
-        raise ValueError("it is not an object")
-    if content["schema_version"] != _VERSION:
-        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
+def _from_json(name: str, content: Mapping[str, Any]) -> Tag:
     if content["name"] != name:
         raise ValueError(f"it says that its name is {content['name']!r}")
     return Tag(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from omnigraph_core import faults
 from omnigraph_core.graph import Graph
-from omnigraph_core.history.tags import TagDamaged, read_tags
+from omnigraph_core.history.tags import TagDamaged, decode_tag, read_tags
 from omnigraph_core.settings import Settings
 from omnigraph_core.write.moves import Note
 from omnigraph_core.write.tags import TagExists, TagReplaced, create_tag
@@ -145,7 +146,7 @@ def test_a_delete_that_slept_spares_the_new_tag(graph: Graph, monkeypatch: pytes
             path = graph.location.path / "__tags" / "v1.json"
             replaced.append(path.read_bytes())
             path.unlink()
-            path.write_bytes(replaced[0].replace(b'"ann"', b'"bob"'))
+            path.write_bytes(replace(decode_tag("v1", replaced[0]), actor_id="bob").encode())
 
     monkeypatch.setattr(faults, "hit", hit)
     with pytest.raises(TagReplaced):

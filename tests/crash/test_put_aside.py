@@ -13,6 +13,7 @@ from omnigraph_core.errors import NotFoundError, RefusedError
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.deleted import DeletedDamaged
 from omnigraph_core.history.refs import TaggedCommitGone
+from omnigraph_core.history.tags import TagDamaged
 from omnigraph_core.settings import Settings
 from omnigraph_core.write.branches import BranchExists
 from omnigraph_core.write.put_aside import BranchIsTagged
@@ -197,5 +198,25 @@ def test_the_newest_of_several_is_meant_and_an_unreadable_record_is_damage(graph
         with pytest.raises(DeletedDamaged):
             graph.create_branch("dev")
     record.write_bytes(whole)
+    graph.undelete_branch("dev")
+    check_whole(graph)
+
+
+def test_a_record_that_says_something_else_than_was_written_is_damage(graph: Graph) -> None:
+    """A branch of another name, or a tag of another branch: nobody would keep what it stands for."""
+    graph.create_tag("v1", "dev")
+    graph.delete_branch("dev")
+    root = graph.location.path
+    (record,) = (root / "__deleted").iterdir()
+    for path, damage in ((record, DeletedDamaged), (root / "__tags" / "v1.json", TagDamaged)):
+        whole = path.read_bytes()
+        for key, value in json.loads(whole).items():
+            other = value + 1 if isinstance(value, int) else f"{value or 'x'}x"
+            path.write_text(json.dumps({**json.loads(whole), key: other}))
+            with pytest.raises(damage):
+                graph.create_branch("dev")
+        path.write_bytes(whole)
+    with pytest.raises(BranchIsTagged):
+        graph.create_branch("dev")
     graph.undelete_branch("dev")
     check_whole(graph)

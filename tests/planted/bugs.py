@@ -1526,6 +1526,17 @@ def find_out_after_the_merge_where_conflicts_go(plant: Plant) -> None:
     plant.replace(conflict_file.ConflictFile, "__enter__", lambda original: lambda self: self)
 
 
+@bug(
+    "tests/crash/test_put_aside.py::test_a_record_that_says_something_else_than_was_written_is_damage",
+    r"DID NOT RAISE",
+)
+def believe_every_record(plant: Plant) -> None:
+    """A record that can be parsed is as it was written."""
+    from omnigraph_core.history import sealed
+
+    plant.replace(sealed, "_digest", lambda original: lambda content: content.get("digest"))
+
+
 @bug(f"{MERGES}::test_a_head_that_moves_without_a_table_makes_the_bases_stale", r"assert")
 def merge_onto_any_head(plant: Plant) -> None:
     """The bases of a merge hold although the head has moved."""

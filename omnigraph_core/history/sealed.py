@@ -1,0 +1,37 @@
+"""Records that say whether they are whole: JSON with a digest of everything else in it.
+
+One changed byte of a name or an identity would still be a record, of something else, and what it keeps
+would be taken for nobody's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph_core.jsontext import parse_json
+
+_DIGEST = "digest"
+
+
+def seal(content: Mapping[str, object]) -> bytes:
+    """The record as it is stored."""
+    return (json.dumps({**content, _DIGEST: _digest(content)}, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def unseal(data: bytes, version: int) -> dict[str, Any]:
+    """What a record says; `ValueError` unless it is of this version, and as it was written."""
+    content = parse_json(data)
+    if not isinstance(content, dict):
+        raise ValueError("it is not an object")
+    if content["schema_version"] != version:
+        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
+    if content.pop(_DIGEST, None) != _digest(content):
+        raise ValueError("it was changed after it was written")
+    return content
+
+
+def _digest(content: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
