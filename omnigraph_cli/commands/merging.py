@@ -237,6 +237,8 @@ def _show(
         run.output.remark(text)
     else:
         run.output.result(content, text)
+    for step in result.schema_changes:
+        run.output.remark(f"schema: {step}")
     for warning in result.warnings:
         run.output.remark(f"warning: {warning}")
     for conflict in result.conflicts:

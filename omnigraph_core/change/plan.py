@@ -68,7 +68,7 @@ def plan_changes(
 
     Without `staging`, the rows of the change set are all there is to write.
     """
-    staging = staging or Staging(partial(_stage, door))
+    staging = staging or Staging(partial(stage_rows, door))
     operation_id = new_ulid()
     writes = _staged(door, attempt, changes, operation_id, staging)
     written = {write.ref.key for write in writes}
@@ -125,7 +125,8 @@ def _side_by_side(
             raise
 
 
-def _stage(door: Door, writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
+def stage_rows(door: Door, writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
+    """Stage the change of a table whose rows are all at hand."""
     storage, table, rows = door.storage, writable.table, change.part((), WHOLE).rows
     if change.replaces:
         return stage_overwrite(storage, table, rows, operation_id, proven=True)
@@ -139,15 +140,19 @@ def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -
     """The `details` of the commit: counts per table key, and what was read."""
     counts = {}
     for change, write in zip(changes, writes, strict=True):
-        staged = write.staged[0]
-        numbers = {
-            "inserted": staged.rows_inserted,
-            "updated": staged.rows_updated,
-            "deleted": staged.rows_deleted,
-        }
-        counts[change.key] = {name: number for name, number in numbers.items() if number}
+        counts[change.key] = counts_of([write.staged[0]])
     details: dict[str, object] = {"counts": counts}
     if intent.inputs:
         details["inputs"] = [dict(each) for each in intent.inputs]
     details |= intent.about
     return json.dumps(details, ensure_ascii=False, separators=(",", ":"))
+
+
+def counts_of(staged: Sequence[StagedWrite]) -> dict[str, int]:
+    """What writes do to the rows of a table, for the details of a commit."""
+    numbers = {
+        "inserted": sum(each.rows_inserted for each in staged),
+        "updated": sum(each.rows_updated for each in staged),
+        "deleted": sum(each.rows_deleted for each in staged),
+    }
+    return {name: number for name, number in numbers.items() if number}

@@ -61,7 +61,7 @@ def fixed_columns(entity: EntityType) -> tuple[str, ...]:
 def shared_columns(tables: Tables, before: Side, after: Side) -> tuple[SharedColumn, ...]:
     """What both have beside `id`, in the order of the later state."""
     ends = [SharedColumn(name, name) for name in fixed_columns(after.entity)[1:]]
-    matched = _matched(tables, before, after)
+    matched = matched_properties(tables, before, after)
     comparable = [(old, new) for old, new in matched if _are_comparable(old, new)]
     return (*ends, *(SharedColumn(old.name, new.name) for old, new in comparable))
 
@@ -72,7 +72,7 @@ def stored_pairs(tables: Tables, before: Side, after: Side) -> list[tuple[str, s
 
 
 def property_differences(tables: Tables, before: Side, after: Side) -> list[SchemaDifference]:
-    matched = _matched(tables, before, after)
+    matched = matched_properties(tables, before, after)
     found = []
     entity = after.entity
     for old, new in matched:
@@ -94,7 +94,7 @@ def property_differences(tables: Tables, before: Side, after: Side) -> list[Sche
     return found
 
 
-def _matched(tables: Tables, before: Side, after: Side) -> Sequence[tuple[Property, Property]]:
+def matched_properties(tables: Tables, before: Side, after: Side) -> Sequence[tuple[Property, Property]]:
     """Properties that are the same one on both sides, by the later state's names.
 
     Where both declare the same, they are what they are called: that names were exchanged on the

@@ -17,7 +17,7 @@ from omnigraph_core.merge.rows import Rows, differing_ids, rows, virtual
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.values.arrays import whole
 
-ReadRows = Callable[[str, pa.Array], pa.Table]
+ReadRows = Callable[[str, pa.Array], Rows]
 """The rows with these ids at a commit, as far as there are any, with the columns of the merge."""
 
 
@@ -41,7 +41,7 @@ class BaseRows:
         if not bases:
             return rows(self._schema.empty_table())
         first, *others = bases
-        found = rows(self._read(first, ids))
+        found = self._read(first, ids)
         joined = [first]
         for other in others:
             found = self._join(joined, found, other, ids)
@@ -50,7 +50,7 @@ class BaseRows:
 
     def _join(self, joined: Sequence[str], found: Rows, other: str, ids: pa.Array) -> Rows:
         """The base that stands for those already joined, and for one more."""
-        more = rows(self._read(other, ids))
+        more = self._read(other, ids)
         unsettled = differing_ids(found, more)
         if not len(unsettled):
             return found

@@ -1,50 +1,34 @@
 """What makes a branch the merge of itself and another state: changes of its tables, and conflicts.
 
-Three states go in, of which ours is the branch. Only rows that theirs has changed since the base
-are looked at; all others stay as ours has them.
+Three states go in, of which ours is the branch, all read as if they had the schema of the result.
+Only rows that theirs has changed since the base are looked at; all others stay as ours has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_core.diff.graph import State
-from omnigraph_core.history.bases import Parents
 from omnigraph_core.merge.base import BaseRows, only, together
 from omnigraph_core.merge.clashes import row_conflicts
 from omnigraph_core.merge.conflicts import Conflict
+from omnigraph_core.merge.ground import Ground
+from omnigraph_core.merge.lens import Lens, read_schema
 from omnigraph_core.merge.limits import ROWS_AT_ONCE
-from omnigraph_core.merge.rows import MergedRows, Preference, Rows, rows, three_way
+from omnigraph_core.merge.rows import MergedRows, Preference, Rows, no_clashes, rows, three_way
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.changeset import TableChange
 from omnigraph_core.schema import EntityType
-from omnigraph_core.schema.arrow import table_schema
 from omnigraph_core.schema.model import ID_COLUMN
-from omnigraph_core.tables.compare import Compared, compare
-from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.row_set import all_rows, rows_of
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.row_set import RowSet
 from omnigraph_core.values.arrays import whole
 from omnigraph_core.values.columns import storable
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The states of a merge: those it starts from by commit id, and the two that came of them.
-
-    `parents` says how the bases hang together, for bases of bases; `state_at` reads one, if it
-    `is_readable`.
-    """
-
-    bases: Mapping[str, State]
-    ours: State
-    theirs: State
-    parents: Parents
-    state_at: Callable[[str], State]
-    is_readable: Callable[[str], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +43,30 @@ class MergedTable:
     base: Rows
     ours: Rows
     theirs: Rows
+    whole: pa.Table | None = None
+    """All rows of ours, where the rules must judge all that there are afterwards."""
+    rewrites: bool = False
+    """Must every row be written, because a column is made anew?"""
 
     @property
     def change(self) -> TableChange:
-        return TableChange(self.entity, storable(self.rows.upserts, self.entity), removed=self.rows.removed)
+        written = self._with_rest() if self.rewrites else self.rows.upserts
+        return TableChange(self.entity, storable(written, self.entity), removed=self.rows.removed)
+
+    @property
+    def judged(self) -> TableChange:
+        """What the rules are asked about: the same, or everything that is there afterwards."""
+        if self.whole is None:
+            return self.change
+        return TableChange(self.entity, storable(self._with_rest(), self.entity), replaces=True)
+
+    def _with_rest(self) -> pa.Table:
+        """What is written, and what stays; clashing rows are neither."""
+        if self.whole is None:
+            return self.rows.upserts
+        touched = [whole(self.rows.upserts.column(ID_COLUMN)), self.rows.removed, self.clashing_ids]
+        gone = pc.is_in(self.whole.column(ID_COLUMN), value_set=pa.concat_arrays(touched))
+        return pa.concat_tables([self.rows.upserts, self.whole.filter(pc.invert(gone))])
 
     @property
     def clashing_ids(self) -> pa.Array:
@@ -73,124 +77,191 @@ class MergedTable:
         return row_conflicts(self.entity, self.rows, self.base, self.ours, self.theirs)
 
 
-def merge_tables(tables: Tables, sides: Sides, prefer: Preference | None = None) -> Iterator[MergedTable]:
-    """Every type that theirs has changed, in the order of table keys.
-
-    All states have the same types with the same columns.
-    """
-    for entity in sorted(sides.ours.schema.types(), key=lambda each: each.table_key):
-        merged = _Merger(tables, sides, entity).merged(prefer)
-        if merged is not None:
+def merge_tables(tables: Tables, ground: Ground, prefer: Preference | None = None) -> Iterator[MergedTable]:
+    """Every type that theirs has changed, or that must be judged as a whole, in the order of table keys."""
+    whole_types = judged_whole(ground)
+    for entity in sorted(ground.schema.types(), key=lambda each: each.table_key):
+        merger = _Merger(tables, ground, entity)
+        merged = merger.merged(prefer)
+        if entity.table_key in whole_types:
+            yield merger.as_a_whole(merged)
+        elif merged is not None:
             yield merged
 
 
 class _Merger:
     """The merge of one type."""
 
-    def __init__(self, tables: Tables, sides: Sides, entity: EntityType) -> None:
+    def __init__(self, tables: Tables, ground: Ground, entity: EntityType) -> None:
         self._tables = tables
-        self._sides = sides
+        self._ground = ground
+        self._sides = ground.sides
         self._entity = entity
-        self._schema = table_schema(entity)
-        self._opened: dict[str, Table] = {}
+        self._opened: dict[str, Lens] = {}
 
     def merged(self, prefer: Preference | None) -> MergedTable | None:
-        key = self._entity.table_key
-        theirs_entry, ours_entry = (
-            side.snapshot.entry(key) for side in (self._sides.theirs, self._sides.ours)
-        )
-        known = [state.snapshot.entry(key) for state in self._sides.bases.values()]
-        if theirs_entry == ours_entry or (known and all(theirs_entry == each for each in known)):
+        theirs, ours = self._entry(self._sides.theirs), self._entry(self._sides.ours)
+        known = [self._entry(state) for state in self._sides.bases.values()]
+        if theirs is None or theirs == ours or (known and all(theirs == each for each in known)):
             return None
-        changed = [self._differing(one, other) for one, other in self._pairs()]
-        if len(changed) == 1 and changed[0].gone.rows + changed[0].come.rows <= ROWS_AT_ONCE:
-            return self._few(changed[0], prefer, is_forward=ours_entry == known[0])
+        changed = [self._base(one).compared(self._tables, self._side(other)) for one, other in self._pairs()]
+        if len(changed) == 1 and sum(_count(each) for each in changed[0]) <= ROWS_AT_ONCE:
+            return self._few(*changed[0], prefer)
         ids = self._candidates(changed)
         if not len(ids):
             return None
         starts = range(0, len(ids), ROWS_AT_ONCE)
         return _joined([self._part(ids[start : start + ROWS_AT_ONCE], prefer) for start in starts])
 
+    def as_a_whole(self, merged: MergedTable | None) -> MergedTable:
+        """The merge with all rows of ours; they are written too if a column is made anew."""
+        ours = self._side("ours")
+        every = ours.read(ours.all())
+        fitting(self._entity, "ours", every)
+        rewrites = bool(remade_columns(self._ground, self._entity))
+        return replace(merged or unchanged(self._entity), whole=every.table, rewrites=rewrites)
+
     def _part(self, ids: pa.Array, prefer: Preference | None) -> MergedTable:
         """The merge of some of the rows: what is not needed any more is let go of before the next."""
         sides = self._sides
-        bases = BaseRows(sides.parents, self._schema, self._read_at, sides.is_readable)
+        bases = BaseRows(
+            sides.parents, self._side("theirs").none().table.schema, self._read_at, sides.is_readable
+        )
         base = bases.of(tuple(sides.bases), ids)
-        ours, theirs = (rows(self._read(self._table(state), ids)) for state in (sides.ours, sides.theirs))
-        return self._three_way(base, ours, theirs, prefer)
+        return self._three_way(base, self._side("ours").of(ids), self._side("theirs").of(ids), prefer)
 
-    def _few(self, changed: Compared, prefer: Preference | None, *, is_forward: bool) -> MergedTable | None:
+    def _few(self, gone: RowSet | None, come: RowSet | None, prefer: Preference | None) -> MergedTable | None:
         """The merge from one base, if little has changed since.
 
         What differs are all rows of base and theirs that have one of these ids: a row that both
         have is in neither part, and no table has an id twice. So they need not be looked up.
         """
-        if changed.gone.is_empty and changed.come.is_empty:
+        if not _count(gone) and not _count(come):
             return None
-        names = self._schema.names
-        base, theirs = (
-            rows(each.read(names, blobs=True).select(names)) for each in (changed.gone, changed.come)
-        )
-        if is_forward:
+        base_lens, ours = self._base(next(iter(self._sides.bases))), self._side("ours")
+        base, theirs = base_lens.read(gone), self._side("theirs").read(come)
+        if ours.is_same_table(base_lens):
             return self._three_way(base, base, theirs, prefer)
         found = [chunk for side in (base, theirs) for chunk in side.table.column(ID_COLUMN).chunks]
         ids = _ids(pa.chunked_array(found, pa.utf8()))
-        return self._three_way(base, rows(self._read(self._table(self._sides.ours), ids)), theirs, prefer)
+        return self._three_way(base, ours.of(ids), theirs, prefer)
 
     def _three_way(self, base: Rows, ours: Rows, theirs: Rows, prefer: Preference | None) -> MergedTable:
-        merged = three_way(base, ours, theirs, prefer)
+        fitting(self._entity, "ours", ours)
+        fitting(self._entity, "theirs", theirs)
+        merged = three_way(base, ours, theirs, prefer, self._restored())
         clashing = whole(merged.clashing.column(ID_COLUMN))
-        kept = (only(side, clashing) for side in (base, ours, theirs))
-        return MergedTable(self._entity, merged, *kept)
+        before, mine, yours = (only(side, clashing) for side in (base, ours, theirs))
+        return MergedTable(self._entity, merged, before, mine, yours)
 
-    def _pairs(self) -> list[tuple[Table, Table]]:
-        """What to compare: theirs with a base, and the other bases with it."""
-        theirs = self._table(self._sides.theirs)
-        bases = [self._table(state) for state in self._sides.bases.values()]
-        return [(bases[0], other) for other in (theirs, *bases[1:])] if bases else []
+    def _restored(self) -> frozenset[str]:
+        """Columns that a revert or a reset brings back."""
+        if not self._sides.takes_back:
+            return frozenset()
+        bases = [self._base(each) for each in self._sides.bases]
+        return frozenset(
+            name
+            for name in self._entity.columns
+            if self._side("theirs").stored(name) is not None
+            and all(each.stored(name) is None for each in bases)
+        )
 
-    def _candidates(self, changed: Sequence[Compared]) -> pa.Array:
+    def _pairs(self) -> list[tuple[str, str]]:
+        """What to compare: a base with theirs, and with the other bases."""
+        bases = list(self._sides.bases)
+        return [(bases[0], other) for other in ("theirs", *bases[1:])] if bases else []
+
+    def _candidates(self, changed: Sequence[tuple[RowSet | None, RowSet | None]]) -> pa.Array:
         """Every id that theirs may have changed since any of the bases, or in which the bases differ."""
-        if not changed:
-            theirs = self._table(self._sides.theirs)
-            return _ids(theirs.read([ID_COLUMN]).column(ID_COLUMN))
+        sets = [each for pair in changed for each in pair] if changed else [self._side("theirs").all()]
         found: list[pa.Array] = []
-        for compared in changed:
-            for side in (compared.gone, compared.come):
-                if not side.is_empty:
-                    found += side.read([ID_COLUMN]).column(ID_COLUMN).chunks
+        for each in sets:
+            if each is not None and not each.is_empty:
+                found += each.read([ID_COLUMN]).column(ID_COLUMN).chunks
         return _ids(pa.chunked_array(found, pa.utf8()))
 
-    def _differing(self, one: Table, other: Table) -> Compared:
-        """Rows that may differ: all, if the type was dropped and made again in between."""
-        if one.ref.path != other.ref.path:
-            return Compared(all_rows(one), all_rows(other))
-        return compare(self._tables, one, other, [(name, name) for name in self._schema.names])
+    def _entry(self, state: State) -> tuple[str, str | None, int] | None:
+        """The very version of the table that a state has."""
+        key = self._ground.key_of(state, self._entity)
+        if key is None:
+            return None
+        entry = state.snapshot.entry(key)
+        return entry.table_path, entry.table_branch, entry.table_version
 
-    def _table(self, state: State) -> Table:
-        entry = state.snapshot.entry(self._entity.table_key)
-        return self._tables.open(entry.ref, entry.table_version)
+    def _side(self, name: str) -> Lens:
+        """Ours, theirs, or a base by its commit."""
+        if name in ("ours", "theirs"):
+            if name not in self._opened:
+                state = self._sides.ours if name == "ours" else self._sides.theirs
+                self._opened[name] = self._ground.lens(state, self._entity)
+            return self._opened[name]
+        return self._base(name)
 
-    def _read_at(self, commit_id: str, ids: pa.Array) -> pa.Table:
+    def _base(self, commit_id: str) -> Lens:
         if commit_id not in self._opened:
-            known = self._sides.bases.get(commit_id)
-            self._opened[commit_id] = self._table(known or self._sides.state_at(commit_id))
-        return self._read(self._opened[commit_id], ids)
+            state = self._sides.bases.get(commit_id) or self._sides.state_at(commit_id)
+            self._opened[commit_id] = self._ground.lens(state, self._entity)
+        return self._opened[commit_id]
 
-    def _read(self, table: Table, ids: pa.Array) -> pa.Table:
-        return _read(table, self._schema.names, ids)
+    def _read_at(self, commit_id: str, ids: pa.Array) -> Rows:
+        return self._base(commit_id).of(ids)
 
 
-def rows_at(tables: Tables, state: State, entity: EntityType, ids: pa.Array) -> pa.Table:
+def judged_whole(ground: Ground) -> set[str]:
+    """Types that ours may break a rule of with rows it has: rules that are new to it, and types.
+
+    Also those that tell rows apart by a column which is not stored so yet.
+    """
+    if ground.plan is None:
+        return set()
+    found = {question.table for question in ground.plan.questions}
+    for image in ground.plan.images:
+        unique = {name for each in image.entity.uniques for name in each.columns}
+        changed = {each.prop.name for each in image.columns if not each.is_same}
+        if image.origin is None or unique & changed or remade_columns(ground, image.entity):
+            found.add(image.entity.table_key)
+    return found
+
+
+def remade_columns(ground: Ground, entity: EntityType) -> set[str]:
+    """Properties whose stored column cannot become what is wanted, so that it is made anew."""
+    if ground.plan is None:
+        return set()
+    return {
+        step.property_name
+        for step in ground.plan.unsupported
+        if step.owner.name == entity.name and step.owner.kind == entity.kind and step.property_name
+    }
+
+
+class ValuesDoNotFit(Exception):
+    """A side has values that the type of the merged schema cannot hold."""
+
+
+def fitting(entity: EntityType, side: str, found: Rows) -> None:
+    for name, mask in found.nobody.items():
+        count = int(mask.sum())
+        if count:
+            prop = entity.find_property(name)
+            assert prop is not None
+            held = "1 row" if count == 1 else f"{count} rows"
+            raise ValuesDoNotFit(f"{entity.name}.{name}: {held} of {side} cannot be {prop.type}")
+
+
+def unchanged(entity: EntityType) -> MergedTable:
+    """The merge of a type in which nothing is to be done."""
+    none = rows(read_schema(entity).empty_table())
+    nothing = MergedRows(none.table, pa.array([], pa.utf8()), no_clashes(), none.table)
+    return MergedTable(entity, nothing, none, none, none)
+
+
+def rows_at(ground: Ground, state: State, entity: EntityType, ids: pa.Array) -> pa.Table:
     """The rows of a type with these ids, as a merge reads them."""
-    entry = state.snapshot.entry(entity.table_key)
-    return _read(tables.open(entry.ref, entry.table_version), table_schema(entity).names, ids)
+    return ground.lens(state, entity).of(ids).table
 
 
-def _read(table: Table, names: Sequence[str], ids: pa.Array) -> pa.Table:
-    """Whole rows, blobs as bytes, with the columns of the type."""
-    found = rows_of(table, pa.chunked_array([ids])).read(names, blobs=True)
-    return found.select(names)
+def _count(chosen: RowSet | None) -> int:
+    return 0 if chosen is None else chosen.rows
 
 
 def _ids(found: pa.ChunkedArray) -> pa.Array:

@@ -35,7 +35,8 @@ def change_set(schema: Schema, tables: Sequence[MergedTable]) -> ChangeSet:
 
 def broken_rules(schema: Schema, tables: Sequence[MergedTable], committed: Committed) -> list[Conflict]:
     """Everything that the merge would break."""
-    changes = change_set(schema, tables)
+    judged = {each.entity.table_key: each.judged for each in tables}
+    changes = ChangeSet(schema, {key: change for key, change in judged.items() if not change.is_empty})
     clashing = {each.entity.table_key: each.clashing_ids for each in tables}
     found: list[Conflict] = []
     for change in changes:
@@ -91,7 +92,9 @@ def _cardinality(changes: ChangeSet, committed: Committed) -> Iterator[Conflict]
 
 def _without_clashing(change: TableChange, ids: pa.Array) -> TableChange:
     """A committed row that clashes holds no tuple against the others."""
-    return replace(change, removed=pa.concat_arrays([change.removed, ids])) if len(ids) else change
+    if change.replaces or not len(ids):
+        return change
+    return replace(change, removed=pa.concat_arrays([change.removed, ids]))
 
 
 def _with_clashing(changes: ChangeSet, tables: Sequence[MergedTable]) -> ChangeSet:
@@ -100,7 +103,7 @@ def _with_clashing(changes: ChangeSet, tables: Sequence[MergedTable]) -> ChangeS
     for each in tables:
         if each.entity.kind != "node" or not each.rows.clashing.num_rows:
             continue
-        change = each.change
+        change = each.judged
         present = storable(each.rows.clashing, each.entity)
         with_them[each.entity.table_key] = replace(change, rows=pa.concat_tables([change.rows, present]))
     return ChangeSet(changes.schema, with_them, changes.parts)

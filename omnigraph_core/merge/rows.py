@@ -68,12 +68,19 @@ def units_of(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return units | {name: (name,) for name in names if name not in (ID_COLUMN, SRC_COLUMN, DST_COLUMN)}
 
 
-def three_way(base: Rows, ours: Rows, theirs: Rows, prefer: Preference | None = None) -> MergedRows:
+def three_way(
+    base: Rows,
+    ours: Rows,
+    theirs: Rows,
+    prefer: Preference | None = None,
+    restored: frozenset[str] = frozenset(),
+) -> MergedRows:
     """Merge all rows that any of the three has. They have the same columns.
 
-    A row that is equal to ours is not written. With `prefer` nothing clashes.
+    A row that is equal to ours is not written. With `prefer` nothing clashes. That theirs has other
+    values in `restored` columns does not make a row changed which ours has deleted.
     """
-    merge = _Merge(base, ours, theirs)
+    merge = _Merge(base, ours, theirs, restored)
     by_row, by_unit = merge.clashing_rows(), merge.clashing_units()
     takes_theirs = dict(merge.takes_theirs)
     if prefer is not None:
@@ -153,7 +160,7 @@ class _Aligned:
 class _Merge:
     """The decisions, row by row and unit by unit; masks over all ids."""
 
-    def __init__(self, base: Rows, ours: Rows, theirs: Rows) -> None:
+    def __init__(self, base: Rows, ours: Rows, theirs: Rows, restored: frozenset[str] = frozenset()) -> None:
         names = ours.table.column_names
         self.units = units_of(names)
         self.ids = _all_ids(base, ours, theirs)
@@ -168,12 +175,13 @@ class _Merge:
             unit: ours_changed[unit] & theirs_changed[unit] & self.differ_now[unit] for unit in self.units
         }
         self._ours_changed, self._theirs_changed = (
-            self._any(changed) for changed in (ours_changed, theirs_changed)
+            self._any({unit: mask for unit, mask in changed.items() if unit not in restored})
+            for changed in (ours_changed, theirs_changed)
         )
         added = ~self.base.present & ~self.ours.present & self.theirs.present
-        restored = self.clashing_rows() & ~self.ours.present
+        brought_back = self.clashing_rows() & ~self.ours.present
         self.takes_theirs: dict[str, Mask] = {
-            unit: (self._updated_by_both & theirs_changed[unit] & ~ours_changed[unit]) | added | restored
+            unit: (self._updated_by_both & theirs_changed[unit] & ~ours_changed[unit]) | added | brought_back
             for unit in self.units
         }
         """Where theirs is in the merged row; where ours clashes with it, it is not."""

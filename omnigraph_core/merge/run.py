@@ -7,7 +7,7 @@ table ever points to another branch's data, whose deletion would take it along.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -18,21 +18,24 @@ from omnigraph_core.history.bases import ancestors, find_bases, parents_of
 from omnigraph_core.history.carry import carry_commits
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, in_order
-from omnigraph_core.merge.engine import MergedTable, Sides, merge_tables
+from omnigraph_core.merge.engine import MergedTable, ValuesDoNotFit, merge_tables
+from omnigraph_core.merge.ground import Ground, common_ground, differing
 from omnigraph_core.merge.judge import broken_rules, change_set
+from omnigraph_core.merge.lost import lost_edits
+from omnigraph_core.merge.ours import CommittedByOurs
 from omnigraph_core.merge.resolve import Resolution, Take
 from omnigraph_core.merge.rows import Preference
 from omnigraph_core.merge.settle import settle_orphans, settle_rows
+from omnigraph_core.merge.sides import Sides
 from omnigraph_core.merge.states import States
+from omnigraph_core.merge.with_schema import planned_with_schema, write_under_refs
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.committed import Committed
-from omnigraph_core.schema import Schema
-from omnigraph_core.schema.evolve import plan_migration
-from omnigraph_core.schema.evolve.text import described
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Door
+from omnigraph_core.write.door import Door, Published
 from omnigraph_core.write.freshness import StalePlan, check_head
+from omnigraph_core.write.on_record import FilesOnRecord
 from omnigraph_core.write.plan import WritePlan
 
 
@@ -67,6 +70,8 @@ class Merged:
     bases: tuple[str, ...] = ()
     source_commit_id: str | None = None
     warnings: tuple[str, ...] = ()
+    schema_changes: tuple[str, ...] = ()
+    """The steps that the schema of the branch takes, in words."""
 
 
 class MergeConflicts(ConflictError):
@@ -85,29 +90,11 @@ class MergeConflicts(ConflictError):
         return {"merge_conflicts": [each.as_json() for each in self.conflicts]}
 
 
-class SchemasDiffer(ConflictError):
-    """The two sides do not have the same schema, or not that of their base; with the steps of each."""
-
-    def __init__(self, source: str, target: str, base: Schema, theirs: Schema, ours: Schema) -> None:
-        steps = {name: _steps(base, schema) for name, schema in ((target, ours), (source, theirs))}
-        lines = [f"{name}: {step}" for name, found in steps.items() for step in found]
-        said = f"'{source}' cannot be merged into '{target}': a schema was changed since they parted"
-        super().__init__(
-            "\n".join([said, *lines]),
-            hint="merge first and change the schema after it, or load what was exported from the other side",
-        )
-        self.steps = steps
-
-    def details(self) -> Mapping[str, object]:
-        return {"schema_steps": self.steps}
-
-
-def _steps(old: Schema, new: Schema) -> list[str]:
-    """What was done to a schema, in words."""
-    return [described(step) for step in plan_migration(old, new, allow_data_loss=True).steps]
-
-
 _SHOWN_MAX = 20
+
+
+class _NeedsRefs(Exception):
+    """The merge changes the schema of the branch, and the refs lock is not held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +107,7 @@ class _Found:
     conflicts: tuple[Conflict, ...] = ()
     bases: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    ground: Ground | None = None
 
     @property
     def counts(self) -> tuple[TypeCounts, ...]:
@@ -147,6 +135,7 @@ class Merge:
         self._prefer = prefer
         self._resolution = resolution
         self._dry_run = dry_run
+        self._on_record: FilesOnRecord | None = None
 
     def branch(self, source: str, target: str) -> Merged:
         """Merge a branch into another. `SchemasDiffer` or `MergeConflicts` leave everything as it was."""
@@ -179,7 +168,7 @@ class Merge:
 
             return replace(plan, merged_parent_commit_id=tip.commit_id, before_a=before_a)
 
-        published = self._door.write(target, build)
+        published = self._write(target, build)
         assert found is not None
         assert tip is not None
         return _outcome(found, published.commit_id, tip.commit_id, published.warnings)
@@ -220,13 +209,15 @@ class Merge:
                 return None
             ours = self._ours(attempt)
             base_state = ours if base is None else states.of(base)
-            sides = Sides({"base": base_state}, ours, states.of(theirs), {}, lambda _: base_state)
+            sides = Sides(
+                {"base": base_state}, ours, states.of(theirs), {}, lambda _: base_state, takes_back=True
+            )
             named = f"commit {about.commit_id}"
             found = self._judged(attempt, sides, _Found(Outcome.MERGED, heads), named)
             plan = self._planned(attempt, found)
             return None if plan is None else replace(plan, before_a=lambda _: states.prove())
 
-        published = self._door.write(target, build)
+        published = self._write(target, build)
         assert found is not None
         return _outcome(found, published.commit_id, None, published.warnings)
 
@@ -270,24 +261,26 @@ class Merge:
 
     def _judged(self, attempt: Attempt, sides: Sides, found: _Found, named: str) -> _Found:
         """Merge all tables and ask the rules; all conflicts are found before any is raised."""
-        for each in (*sides.bases.values(), sides.theirs):
-            if each.schema != sides.ours.schema:
-                base = next(iter(sides.bases.values()), sides.ours).schema
-                raise SchemasDiffer(named, attempt.branch, base, sides.theirs.schema, sides.ours.schema)
+        ground = common_ground(self._door.tables_of(attempt), sides, named, attempt.branch)
+        lost = lost_edits(ground)
+        if lost:
+            raise differing(ground.tables, sides, named, attempt.branch, lost)
         if self._resolution is not None:
             self._resolution.check_heads(found.heads)
         prefer = self._prefer if self._resolution is None else None
-        tables = tuple(merge_tables(self._door.tables_of(attempt), sides, prefer))
+        try:
+            tables = tuple(merge_tables(ground.tables, ground, prefer))
+        except ValuesDoNotFit as error:
+            raise differing(ground.tables, sides, named, attempt.branch, [str(error)]) from None
         conflicts = [conflict for each in tables for conflict in each.conflicts]
-        conflicts += self._broken(attempt, tables)
+        conflicts += self._broken(ground, tables)
         if self._resolution is not None:
-            tables, conflicts = self._resolved(attempt, sides, self._resolution, tables, conflicts)
-        return replace(found, tables=tables, conflicts=tuple(in_order(conflicts)))
+            tables, conflicts = self._resolved(ground, self._resolution, tables, conflicts)
+        return replace(found, tables=tables, conflicts=tuple(in_order(conflicts)), ground=ground)
 
     def _resolved(
         self,
-        attempt: Attempt,
-        sides: Sides,
+        ground: Ground,
         resolution: Resolution,
         tables: tuple[MergedTable, ...],
         conflicts: list[Conflict],
@@ -301,7 +294,7 @@ class Merge:
         tables = tuple(settle_rows(each, choices) for each in tables)
         done: set[object] = set()
         while True:
-            left = self._broken(attempt, tables)
+            left = self._broken(ground, tables)
             seen |= {each.identity for each in left}
             orphans = [
                 each
@@ -314,22 +307,44 @@ class Merge:
                 resolution.check_known(seen)
                 return tables, left
             done |= {each.identity for each in orphans}
-            tables = settle_orphans(tables, orphans, resolution.choices, self._door.tables, sides)
+            tables = settle_orphans(tables, orphans, resolution.choices, ground)
 
-    def _broken(self, attempt: Attempt, tables: Sequence[MergedTable]) -> list[Conflict]:
-        committed = Committed(self._door.tables_of(attempt), attempt.snapshot)
-        return broken_rules(attempt.schema, tables, committed)
+    def _broken(self, ground: Ground, tables: Sequence[MergedTable]) -> list[Conflict]:
+        return broken_rules(ground.schema, tables, CommittedByOurs(ground))
 
     def _planned(self, attempt: Attempt, found: _Found) -> WritePlan | None:
         if self._dry_run:
             return None
         if found.conflicts:
             raise MergeConflicts(found.conflicts, attempt.branch, found.heads)
-        changes = change_set(attempt.schema, found.tables)
+        assert found.ground is not None
+        changes = change_set(found.ground.schema, found.tables)
+        if found.ground.plan is not None:
+            if self._on_record is None:
+                raise _NeedsRefs
+            return planned_with_schema(
+                self._door, attempt, found.ground, changes, self._intent, self._on_record
+            )
         committed = Committed(self._door.tables_of(attempt), attempt.snapshot)
         for entity in attempt.schema.types():
             committed.reads[entity.table_key] = attempt.snapshot.entry(entity.table_key).table_version
         return plan_changes(self._door, attempt, changes, committed, self._intent)
+
+    def _write(self, target: str, build: Callable[[Attempt], WritePlan | None]) -> Published:
+        """Plan and publish; a change of the schema under the locks that a schema apply holds."""
+        try:
+            return self._door.write(target, build)
+        except _NeedsRefs:
+            pass
+
+        def under_refs(attempt: Attempt, on_record: FilesOnRecord) -> WritePlan | None:
+            self._on_record = on_record
+            return build(attempt)
+
+        try:
+            return write_under_refs(self._door, target, under_refs, self._intent.actor)
+        finally:
+            self._on_record = None
 
     def _ours(self, attempt: Attempt) -> State:
         return State(attempt.snapshot, attempt.schema)
@@ -363,4 +378,5 @@ def _outcome(found: _Found, commit_id: str | None, source: str | None, warnings:
         found.bases,
         source,
         (*warnings, *passed),
+        () if found.ground is None else found.ground.steps,
     )

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind
-from omnigraph_core.merge.engine import MergedTable, Sides, rows_at
+from omnigraph_core.merge.engine import MergedTable, rows_at, unchanged
+from omnigraph_core.merge.ground import Ground
 from omnigraph_core.merge.resolve import Choice, Identity, Take
 from omnigraph_core.merge.rows import ENDS, MergedRows, differing_ids, no_clashes, rows, units_of
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
-from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.values.arrays import whole
 from omnigraph_core.values.coerce import CoercionError, coerce
 
@@ -130,22 +130,22 @@ class _Clashing:
 
 
 def settle_orphans(
-    tables: Sequence[MergedTable], orphans: Sequence[Conflict], choices: Choices, lance: Tables, sides: Sides
+    tables: Sequence[MergedTable], orphans: Sequence[Conflict], choices: Choices, ground: Ground
 ) -> tuple[MergedTable, ...]:
     """The merge in which edges without their node are gone, or their node is there again."""
-    found = _Orphans({each.entity.table_key: each for each in tables}, lance, sides)
-    for edge, ids in _by_edge(sides, orphans, choices, goes=True):
+    found = _Orphans({each.entity.table_key: each for each in tables}, ground)
+    for edge, ids in _by_edge(ground, orphans, choices, goes=True):
         found.drop(edge, ids)
-    for edge, ids in _by_edge(sides, orphans, choices, goes=False):
+    for edge, ids in _by_edge(ground, orphans, choices, goes=False):
         found.keep_nodes(edge, ids)
     return tuple(found.tables[key] for key in sorted(found.tables))
 
 
 def _by_edge(
-    sides: Sides, orphans: Sequence[Conflict], choices: Choices, *, goes: bool
+    ground: Ground, orphans: Sequence[Conflict], choices: Choices, *, goes: bool
 ) -> Iterator[tuple[EdgeType, pa.Array]]:
     """The edges that are to go, or whose nodes are to stay, type by type."""
-    for edge in sides.ours.schema.edges:
+    for edge in ground.schema.edges:
         found = {
             each.entity_id
             for each in orphans
@@ -158,10 +158,9 @@ def _by_edge(
 class _Orphans:
     """The edges of one type at a time: there may be as many as a node that went had."""
 
-    def __init__(self, tables: dict[str, MergedTable], lance: Tables, sides: Sides) -> None:
+    def __init__(self, tables: dict[str, MergedTable], ground: Ground) -> None:
         self.tables = tables
-        self._lance = lance
-        self._sides = sides
+        self._ground = ground
 
     def drop(self, edge: EdgeType, ids: pa.Array) -> None:
         merged = self._merged(edge).rows
@@ -173,7 +172,7 @@ class _Orphans:
         upserts = self._merged(edge).rows.upserts
         written = upserts.filter(pc.is_in(upserts.column(ID_COLUMN), value_set=ids))
         others = self._ours(edge, _not_in(ids, whole(written.column(ID_COLUMN))))
-        schema = self._sides.ours.schema
+        schema = self._ground.schema
         for column, type_name in ((SRC_COLUMN, edge.from_type), (DST_COLUMN, edge.to_type)):
             found = pa.chunked_array(
                 [*written.column(column).chunks, *others.column(column).chunks], pa.utf8()
@@ -185,18 +184,16 @@ class _Orphans:
         merged = self._merged(node).rows
         lost = _not_in(_not_in(ids, merged.removed), whole(merged.upserts.column(ID_COLUMN)))
         lost = _not_in(lost, whole(self._ours(node, lost).column(ID_COLUMN)))
-        back = rows_at(self._lance, self._sides.theirs, node, lost)
+        back = rows_at(self._ground, self._ground.sides.theirs, node, lost)
         upserts = pa.concat_tables([merged.upserts, back]).sort_by(ID_COLUMN)
         self._put(node, replace(merged, removed=_not_in(merged.removed, ids), upserts=upserts))
 
     def _ours(self, entity: EntityType, ids: pa.Array) -> pa.Table:
-        return rows_at(self._lance, self._sides.ours, entity, ids)
+        return rows_at(self._ground, self._ground.sides.ours, entity, ids)
 
     def _merged(self, entity: EntityType) -> MergedTable:
         if entity.table_key not in self.tables:
-            none = rows_at(self._lance, self._sides.ours, entity, pa.array([], pa.utf8()))
-            nothing = MergedRows(none, pa.array([], pa.utf8()), no_clashes(), none)
-            self.tables[entity.table_key] = MergedTable(entity, nothing, rows(none), rows(none), rows(none))
+            self.tables[entity.table_key] = unchanged(entity)
         return self.tables[entity.table_key]
 
     def _put(self, entity: EntityType, merged: MergedRows) -> None:

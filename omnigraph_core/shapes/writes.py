@@ -64,6 +64,7 @@ def merged(result: Merged, uri: str, target: str, actor: str, *, source: str, dr
             {"table_key": each.table_key, "upserted": each.upserted, "removed": each.removed}
             for each in result.counts
         ],
+        "schema_changes": list(result.schema_changes),
         "conflicts": [each.as_json() for each in result.conflicts],
         "actor_id": actor,
         "warnings": list(result.warnings),

@@ -16,12 +16,12 @@ without a word; so it is never asked.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.records import dataclass
-from omnigraph_core.tables.columns import stored_columns
+from omnigraph_core.tables.columns import StoredColumn, stored_columns
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fragments import file_name
 from omnigraph_core.tables.limits import CARRIED_ROWS_MAX
@@ -66,10 +66,14 @@ class _Fragment:
         return None if self.deletion is None else (self.deletion.read_version, self.deletion.id)
 
 
-def compare(tables: Tables, a: Table, b: Table, columns: Sequence[tuple[str, str]] | None = None) -> Compared:
+Pairs = Sequence[tuple[str | None, str | None]]
+"""Columns by their names in both tables; None where a table does not have it."""
+
+
+def compare(tables: Tables, a: Table, b: Table, columns: Pairs | None = None) -> Compared:
     """What `b` does not have of `a`, and what it has instead.
 
-    `columns` are those whose values matter, by their names in both; if None, the common ones.
+    `columns` are those whose values matter; if None, the common ones.
     """
     if a.ref.path != b.ref.path:
         raise InternalError(f"{a.ref.path} and {b.ref.path} are two datasets")
@@ -97,10 +101,14 @@ def compare(tables: Tables, a: Table, b: Table, columns: Sequence[tuple[str, str
 _Ids = frozenset[int]
 
 
-def _stored(a: Table, b: Table, pairs: Sequence[tuple[str, str]]) -> list[tuple[_Ids, _Ids]]:
+def _stored(a: Table, b: Table, pairs: Pairs) -> list[tuple[_Ids, _Ids]]:
     """The ids by which either side finds the values of a column, where they are not the same."""
     ours, theirs = stored_columns(a.lance.lance_schema), stored_columns(b.lance.lance_schema)
-    found = [(frozenset(ours[was].ids), frozenset(theirs[now].ids)) for was, now in pairs]
+
+    def ids(columns: Mapping[str, StoredColumn], name: str | None) -> _Ids:
+        return frozenset() if name is None else frozenset(columns[name].ids)
+
+    found = [(ids(ours, was), ids(theirs, now)) for was, now in pairs]
     return [(one, other) for one, other in found if one != other]
 
 

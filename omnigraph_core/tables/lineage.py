@@ -62,16 +62,23 @@ def common_columns(tables: Tables, a: Table, b: Table) -> tuple[tuple[str, str],
     return tuple((name, pairs[name]) for name in ours if name in pairs)
 
 
-def keep_their_values(tables: Tables, a: Table, b: Table, pairs: Iterable[tuple[str, str]]) -> bool:
+def keep_their_values(
+    tables: Tables, a: Table, b: Table, pairs: Iterable[tuple[str | None, str | None]]
+) -> bool:
     """Has a row that nobody wrote since the lineages parted the same in each pair of columns?
 
-    It has if both are a column from before, or if both were made since, without values.
+    It has if both are a column from before, or if both were made since, without values. Of a column
+    that only one of them has, nobody can tell.
     """
     ours, theirs = _fields(a), _fields(b)
     known = _ids_before(tables, a, b)
     if not known:
         return False
-    found = [(ours[was], theirs[now]) for was, now in pairs]
+    found = []
+    for was, now in pairs:
+        if was is None or now is None:
+            return False
+        found.append((ours[was], theirs[now]))
     return all(one == other if {one, other} & known else True for one, other in found)
 
 

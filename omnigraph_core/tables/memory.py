@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import has_blobs
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def empty_table(ref: TableRef, schema: pa.Schema) -> Table:
+    """A table that nobody has made yet, for those who ask what is in it."""
+    import lance
+
+    with lance_failures(ref, "imagining"):
+        return Table(ref, lance.write_dataset(schema.empty_table(), "memory://", data_storage_version="2.2"))
 
 
 def matching_rows(rows: pa.Table, where: str, ref: TableRef) -> pa.Array:

@@ -95,6 +95,21 @@ def prepare(
     )
 
 
+def following(write: StagedWrite, read_version: int) -> StagedWrite:
+    """The same write, to be committed on this version: it was staged on a preview of it."""
+    return prepare(
+        write.ref,
+        write.kind,
+        read_version,
+        write.transaction.operation,
+        write.operation_id,
+        write.files,
+        inserted=write.rows_inserted,
+        updated=write.rows_updated,
+        deleted=write.rows_deleted,
+    )
+
+
 def operation_properties(operation_id: str, **more: str) -> dict[str, str]:
     """What every transaction of ours carries."""
     return {OPERATION_PROPERTY: operation_id, **more}

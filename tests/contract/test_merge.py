@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from omnigraph_core import faults
-from omnigraph_core.errors import ConflictError, NotFoundError
+from omnigraph_core.errors import NotFoundError
 from omnigraph_core.graph import Graph
 from omnigraph_core.manifest.reader import BranchReplaced
 from omnigraph_core.merge import engine
-from omnigraph_core.merge.run import SchemasDiffer
 from omnigraph_core.settings import Settings
 from omnigraph_core.write.freshness import CommitPreconditionFailed
 from tests.support.records import PEOPLE, nodes
@@ -281,13 +280,3 @@ def test_rows_are_merged_in_parts(graph: Graph, monkeypatch: pytest.MonkeyPatch)
     graph.merge("dev", strategy="theirs")
     ages = {name: row["age"] for name, row in nodes(graph, "Person").items()}
     assert ages == {"Ann": 3, "Bea": 2, "Cal": 2, "Dee": 1, "Eli": 2, "Flo": 2, "Max": 1}
-
-
-def test_schemas_that_differ_are_refused(graph: Graph) -> None:
-    graph.apply_schema(PEOPLE.replace("age: I32?", "age: I32?\n  nick: String?"), branch="dev")
-    before = graph.head("main")
-    with pytest.raises(SchemasDiffer) as raised:
-        graph.merge("dev")
-    assert isinstance(raised.value, ConflictError)
-    assert raised.value.steps == {"main": [], "dev": ["add property Person.nick: String?"]}
-    assert graph.head("main") == before

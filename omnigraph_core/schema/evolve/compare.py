@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from omnigraph_core.schema.defaults import default_of
+from omnigraph_core.schema.evolve.identity import Identity
 from omnigraph_core.schema.evolve.images import Column, TableImage, new_table
 from omnigraph_core.schema.evolve.names import Matching, match
 from omnigraph_core.schema.evolve.questions import NoRows
@@ -52,11 +53,12 @@ class Comparison:
     `dropped` are the old types that have no new one.
     """
 
-    def __init__(self, old: Schema, new: Schema, mode: Mode) -> None:
+    def __init__(self, old: Schema, new: Schema, mode: Mode, identity: Identity | None = None) -> None:
         self.steps: list[Step] = []
         self.images: list[TableImage] = []
         self.dropped: list[EntityType] = []
         self._mode = mode
+        self._identity = identity
         self._interfaces(old, new)
         nodes = self._nodes(old, new)
         self._edges(old, new, nodes)
@@ -74,11 +76,7 @@ class Comparison:
         self.steps += [DropType(Owner("interface", name), self._mode) for name in before]
 
     def _nodes(self, old: Schema, new: Schema) -> Matching:
-        names = match(
-            [node.name for node in old.nodes],
-            {node.name: node.renamed_from for node in new.nodes},
-            "node type",
-        )
+        names = self._match_types(old.nodes, new.nodes, "node type")
         before = {node.name: node for node in old.nodes}
         for node in new.nodes:
             existing = self._existing(before, node, names)
@@ -94,11 +92,7 @@ class Comparison:
         return names
 
     def _edges(self, old: Schema, new: Schema, nodes: Matching) -> None:
-        names = match(
-            [edge.name for edge in old.edges],
-            {edge.name: edge.renamed_from for edge in new.edges},
-            "edge type",
-        )
+        names = self._match_types(old.edges, new.edges, "edge type")
         before = {edge.name: edge for edge in old.edges}
         for edge in new.edges:
             existing = self._existing(before, edge, names)
@@ -112,6 +106,11 @@ class Comparison:
                 self.steps.append(change)
             self._body(owner, existing, edge)
         self._drop([before[name] for name in names.dropped])
+
+    def _match_types(self, old: Sequence[EntityType], new: Sequence[EntityType], noun: str) -> Matching:
+        if self._identity is not None:
+            return self._identity.match_types(old, new)
+        return match([each.name for each in old], {each.name: each.renamed_from for each in new}, noun)
 
     def _existing(self, old: Mapping[str, _Entity], new: _Entity, names: Matching) -> _Entity | None:
         """The old type of a new one; a type that has none is added or refused here."""
@@ -154,8 +153,7 @@ class Comparison:
         self, owner: Owner, old: InterfaceType | EntityType, new: InterfaceType | EntityType
     ) -> Matching:
         before = {prop.name: prop for prop in old.properties}
-        hints = {prop.name: prop.renamed_from for prop in new.properties}
-        names = match(list(before), hints, "property")
+        names = self._match_properties(old, new)
         in_key = _key_columns(old, names) | _key_columns(new, None)
         for prop in new.properties:
             if prop.name in names.refused:
@@ -168,6 +166,16 @@ class Comparison:
                 self._change(owner, before[origin], prop, in_key=prop.name in in_key)
         self.steps += [DropProperty(owner, before[name], self._mode) for name in names.dropped]
         return names
+
+    def _match_properties(self, old: InterfaceType | EntityType, new: InterfaceType | EntityType) -> Matching:
+        if self._identity is None:
+            hints = {prop.name: prop.renamed_from for prop in new.properties}
+            return match([prop.name for prop in old.properties], hints, "property")
+        if isinstance(old, InterfaceType) or isinstance(new, InterfaceType):
+            return match(
+                [prop.name for prop in old.properties], {p.name: None for p in new.properties}, "property"
+            )
+        return self._identity.match_properties(old, new)
 
     def _add(self, owner: Owner, prop: Property) -> None:
         needs_value = owner.stored and not prop.type.nullable and default_of(prop) is None

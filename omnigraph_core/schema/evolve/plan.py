@@ -13,6 +13,7 @@ from dataclasses import replace
 from omnigraph_core.errors import RefusedError
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.evolve.compare import Comparison
+from omnigraph_core.schema.evolve.identity import Identity
 from omnigraph_core.schema.evolve.images import TableImage
 from omnigraph_core.schema.evolve.questions import (
     Answer,
@@ -118,14 +119,16 @@ class UnsupportedMigration(RefusedError):
         return {"supported": False, "steps": [step.to_json() for step in self.plan.steps]}
 
 
-def plan_migration(old: Schema, new: Schema, *, allow_data_loss: bool = False) -> MigrationPlan:
+def plan_migration(
+    old: Schema, new: Schema, *, allow_data_loss: bool = False, identity: Identity | None = None
+) -> MigrationPlan:
     """The plan from the accepted schema to the wanted one; every drop is hard if losing data is allowed.
 
-    Hints are read from `new` only. They are no part of a schema, and a plan made of two accepted
-    ones (as a diff is) has no renames.
+    What a thing was before, `identity` says; or else its name and its hint. Hints are read from `new`
+    only. They are no part of a schema, so a plan made of two accepted ones has no renames without it.
     """
     mode = Mode.HARD if allow_data_loss else Mode.SOFT
-    found = Comparison(old, new, mode)
+    found = Comparison(old, new, mode, identity)
     return MigrationPlan(old, new, tuple(found.steps), tuple(found.images), tuple(found.dropped), mode)
 
 

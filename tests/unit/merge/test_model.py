@@ -27,7 +27,7 @@ def bases_of(history: History) -> BaseRows:
         state = history.commits[int(commit_id)].state
         return table({key: state[key] for key in ids.to_pylist() if key in state})
 
-    return BaseRows(history.parents, SCHEMA, read)
+    return BaseRows(history.parents, SCHEMA, lambda commit_id, ids: rows(read(commit_id, ids)))
 
 
 def merge(history: History, ours: int, theirs: int) -> MergedRows:
@@ -136,7 +136,9 @@ def test_an_edit_is_never_lost_and_never_a_false_conflict(seed: int) -> None:
             there = history.commits[int(commit_id)].state
             return table_of({key: there[key] for key in ids.to_pylist()}, schema)
 
-        base = BaseRows(history.parents, schema, read).of(bases, pa.array(history.ids))
+        base = BaseRows(
+            history.parents, schema, lambda commit_id, ids, read=read: rows(read(commit_id, ids))
+        ).of(bases, pa.array(history.ids))
         found = three_way(base, *map(rows, sides))
         assert {each["id"] for each in found.clashes.to_pylist()} == clashes
         if not clashes:
@@ -170,7 +172,7 @@ def test_a_change_taken_back_stays_taken_back() -> None:
 
     assert lowest_common(parents, ["s2"], ["m3"]) == ("m1", "s1")
     ids = pa.array(["r"])
-    base = BaseRows(parents, SCHEMA, read).of(("m1", "s1"), ids)
+    base = BaseRows(parents, SCHEMA, lambda commit_id, ids: rows(read(commit_id, ids))).of(("m1", "s1"), ids)
     merged = three_way(base, rows(read("m3", ids)), rows(read("s2", ids)))
     assert merged.upserts.num_rows == merged.clashes.num_rows == 0
 
@@ -216,4 +218,9 @@ def test_deep_histories_need_no_deep_stack() -> None:
     def read(commit_id: str, ids: pa.Array) -> pa.Table:
         return table({"r": {"a": 1, "b": 1}})
 
-    assert BaseRows(parents, SCHEMA, read).of(bases, pa.array(["r"])).table.num_rows == 1
+    assert (
+        BaseRows(parents, SCHEMA, lambda commit_id, ids: rows(read(commit_id, ids)))
+        .of(bases, pa.array(["r"]))
+        .table.num_rows
+        == 1
+    )
