@@ -46,7 +46,7 @@ ResolveOption = Annotated[
     ),
 ]
 
-_OUTCOMES = {"already_up_to_date": "already up to date", "fast_forward": "fast-forward"}
+_DONE = {"merge": "merged", "revert": "reverted", "reset": "reset"}
 
 
 def register_branch(group: typer.Typer) -> None:
@@ -228,11 +228,7 @@ def _show(
 ) -> None:
     uri = graph.location.uri
     content = shapes.merged(result, uri, target, run.actor, source=source, dry_run=dry_run)
-    counts = ", ".join(f"{each.table_key} {each.upserted}+/{each.removed}-" for each in result.counts)
-    said = {"merge": f"{source} into {target}", "reset": f"{target} to {source}"}.get(verb, source)
-    outcome = _OUTCOMES.get(result.outcome.value) if verb == "merge" else None
-    parts = (f"{'would ' if dry_run else ''}{verb} {said}", outcome, counts)
-    text = ": ".join(part for part in parts if part)
+    text = _told(result, verb, source, target, dry_run=dry_run)
     if file is not None and file.is_standard_output:
         run.output.remark(text)
     else:
@@ -247,3 +243,23 @@ def _show(
         run.output.remark(counted(len(result.conflicts), "conflict"))
     if result.commit_id is not None:
         run.output.remark(f"commit {result.commit_id}")
+
+
+def _told(result: Merged, verb: str, source: str, target: str, *, dry_run: bool) -> str:
+    """`merged dev into main: node:Person 2 written, 1 deleted`."""
+    if verb == "merge" and result.outcome.value == "already_up_to_date":
+        return f"already up to date: {target} has everything of {source}"
+    what = {"merge": f"{source} into {target}", "reset": f"{target} to {source}"}
+    is_fast_forward = verb == "merge" and result.outcome.value == "fast_forward"
+    done = f"would {verb}" if dry_run else _DONE[verb]
+    said = f"{done} {what.get(verb, f'{source} on {target}')}{' (fast-forward)' if is_fast_forward else ''}"
+    changes = [
+        f"{each.table_key} " + ", ".join(_count(each.upserted, "written") + _count(each.removed, "deleted"))
+        for each in result.counts
+        if each.upserted or each.removed
+    ]
+    return f"{said}: {'; '.join(changes) or 'no row differs'}"
+
+
+def _count(number: int, word: str) -> list[str]:
+    return [f"{number} {word}"] if number else []
