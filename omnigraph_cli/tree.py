@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "schema": ("schema",),
     "optimize": ("optimize",),
     "cleanup": ("cleanup",),
+    "maintain": ("maintain",),
     "doctor": ("doctor",),
     "repair": ("repair",),
     "recovery": ("recovery",),

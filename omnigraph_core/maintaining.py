@@ -12,9 +12,11 @@ from omnigraph_core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from omnigraph_core.history.removed import Removals
-    from omnigraph_core.maintenance.cleanup import Cleaned
+    from omnigraph_core.maintenance.cleaned import Cleaned
     from omnigraph_core.maintenance.findings import Finding
-    from omnigraph_core.maintenance.optimize import Optimized
+    from omnigraph_core.maintenance.maintain import Maintained
+    from omnigraph_core.maintenance.optimize import Optimizer
+    from omnigraph_core.maintenance.optimized import Optimized
     from omnigraph_core.maintenance.repair import Repaired
     from omnigraph_core.write.actors import Signature
 
@@ -38,20 +40,53 @@ class GraphMaintenance(GraphMerges):
         arguments.flags(dry_run=dry_run)
         arguments.called("progress", progress)
         from omnigraph_core.export.jsonl import chosen_types
-        from omnigraph_core.maintenance.optimize import Optimizer
 
         arguments.text_lists(types=types)
         chosen_types(list(self._schema_of(self.snapshot(branch)).types()), types)
-        optimizer = Optimizer(
+        optimizer = self._optimizer(self._line(branch), self._maintaining(actor, message), progress)
+        done = optimizer.preview(types) if dry_run else optimizer.run(types)
+        return replace(done, branch=branch)
+
+    def _optimizer(self, line: str, signature: Signature, progress: Progress) -> Optimizer:
+        from omnigraph_core.maintenance.optimize import Optimizer
+
+        return Optimizer(
             self.door,
-            self._line(branch),
-            self._maintaining(actor, message),
+            line,
+            signature,
             memory_bytes=self.settings.memory_limit_bytes,
             tables_at_once=self.settings.maintenance_concurrency,
             progress=progress,
         )
-        done = optimizer.preview(types) if dry_run else optimizer.run(types)
-        return replace(done, branch=branch)
+
+    def maintain(
+        self,
+        *,
+        keep: int | None = None,
+        grace_s: float | None = None,
+        if_needed: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        progress: Progress = silent,
+    ) -> Maintained:
+        """Optimize every branch, then clean up; with `if_needed` only if enough has piled up."""
+        arguments.optional_texts(actor=actor, message=message)
+        arguments.count("keep", keep)
+        arguments.seconds("grace_s", grace_s)
+        arguments.flags(if_needed=if_needed)
+        arguments.called("progress", progress)
+        from omnigraph_core.maintenance.keep import checked_policy
+        from omnigraph_core.maintenance.maintain import maintain
+
+        policy = checked_policy(keep, None, grace_s, force=False)
+        signature = self._maintaining(actor, message)
+        return maintain(
+            self.door,
+            lambda line: self._optimizer(line, signature, progress),
+            lambda: self.cleanup(keep=keep, grace_s=grace_s, actor=actor, progress=progress),
+            policy,
+            if_needed=if_needed,
+        )
 
     def cleanup(
         self,

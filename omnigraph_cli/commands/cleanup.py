@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +18,7 @@ from omnigraph_core.errors import RefusedError, UsageError
 from omnigraph_core.times import parse_duration
 
 if TYPE_CHECKING:
-    from omnigraph_core.maintenance.cleanup import Cleaned
+    from omnigraph_core.maintenance.cleaned import Cleaned, CleanedTable
 
 
 def register(app: typer.Typer) -> None:
@@ -61,8 +62,8 @@ def register(app: typer.Typer) -> None:
         """
         if keep is not None and keep <= 0:
             raise UsageError(f"--keep: {keep} is not a number of commits; at least 1")
-        older_than_s = None if older_than is None else _seconds("--older-than", older_than)
-        grace_s = _seconds("--grace", grace)
+        older_than_s = None if older_than is None else seconds("--older-than", older_than)
+        grace_s = seconds("--grace", grace)
         from omnigraph_core.graph import OpenMode
         from omnigraph_core.maintenance.keep import checked_policy
 
@@ -79,28 +80,44 @@ def register(app: typer.Typer) -> None:
                 dry_run=dry_run,
                 progress=progress,
             )
-        _print(run, result, graph.location.uri, dry_run=dry_run)
+        content = shapes.cleaned(result, graph.location.uri, dry_run=dry_run)
+        print_cleaned(run, result, content, dry_run=dry_run)
         if result.has_failed:
             raise typer.Exit(ANSWER_IS_NO)
 
 
-def _print(run: Run, result: Cleaned, uri: str, *, dry_run: bool) -> None:
-    content = shapes.cleaned(result, uri, dry_run=dry_run)
-    freed = sum(table.bytes for table in result.tables)
+def print_cleaned(run: Run, result: Cleaned, content: Mapping[str, object], *, dry_run: bool) -> None:
     verb = "would remove" if dry_run else "removed"
-    title = (
-        f"{verb} {counted(result.commits_removed, 'commit')}, {freed:,} bytes; "
-        f"{counted(result.commits_left, 'commit')} can be read"
-    )
-    if not result.tables:
-        run.output.result(content, f"nothing to remove; {counted(result.commits_left, 'commit')} can be read")
+    left = f"{counted(result.commits_left, 'commit')} can be read"
+    if result.is_nothing:
+        run.output.result(content, f"nothing to remove; {left}")
         return
-    columns = ("table", "branch", "what", "versions", "left", "files", "bytes", "error")
-    rows = [
-        (t.table_key, t.branch, t.action, t.versions, t.versions_left, t.files, t.bytes, t.error)
-        for t in result.tables
-    ]
-    run.output.rows(content, title, columns, rows)
+    title = f"{verb} {counted(result.commits_removed, 'commit')}, {result.bytes:,} bytes; {left}"
+    columns = ("table", "branch", "what", "versions", "files", "bytes", "error")
+    run.output.rows(content, title, columns, [_row(table) for table in result.tables])
+    if result.branches_purged:
+        run.output.remark(f"{verb} for good the deleted {_branches(result.branches_purged)}")
+    if result.leftovers:
+        run.output.remark(f"{verb} {counted(result.leftovers, 'file')} of killed processes")
+
+
+def _branches(names: Sequence[str]) -> str:
+    return f"{'branch' if len(names) == 1 else 'branches'} {', '.join(names)}"
+
+
+def _row(table: CleanedTable) -> tuple[object, ...]:
+    """Before and after, one lineage a line."""
+    before, after = table.before, table.after
+    what = f"{table.rows} rows" if table.rows else table.action
+    return (
+        table.table_key,
+        table.branch,
+        what,
+        f"{before.versions} → {after.versions}",
+        f"{before.files} → {after.files}",
+        f"{before.bytes:,} → {after.bytes:,}",
+        table.error,
+    )
 
 
 def _ask(*, has_policy: bool, keep: int) -> None:
@@ -115,8 +132,8 @@ def _ask(*, has_policy: bool, keep: int) -> None:
         raise RefusedError("nothing was removed", hint="--yes skips the question")
 
 
-def _seconds(option: str, text: str) -> float:
-    seconds = parse_duration(text)
-    if seconds is None:
+def seconds(option: str, text: str) -> float:
+    found = parse_duration(text)
+    if found is None:
         raise UsageError(f"{option}: '{text}' is not a time", hint="such as 7d, 12h, 30m or 0s")
-    return seconds
+    return found

@@ -13,7 +13,7 @@ from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph_core.maintenance.optimize import OptimizedTable
+    from omnigraph_core.maintenance.optimized import OptimizedTable
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         if all_branches and branch is not None:
             raise UsageError("--branch and --all-branches exclude each other")
         from omnigraph_core.graph import OpenMode
-        from omnigraph_core.maintenance.optimize import Skipped
+        from omnigraph_core.maintenance.optimized import Skipped
 
         graph = run.open(OpenMode.READ_ONLY if dry_run else OpenMode.READ_WRITE)
         names = graph.branches() if all_branches else [run.branch(branch)]

@@ -9,98 +9,41 @@ reachable meanwhile: what is recorded as removed is refused as a start of anythi
 A fork goes by the ref file that was read. Versions of a fork go only while its ref file is
 the one that was read: a branch made anew has versions of the same numbers.
 
+Rows of `__manifest` that tell of removed versions go next, branch by branch, and last the
+leftovers of killed processes (`leftovers.py`).
+
 A failure at one table is reported and stops no other. A cleanup that is killed is finished by the next:
 it decides the same, or more.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from omnigraph_core import faults, layout
 from omnigraph_core.errors import BusyError, OmnigraphError
-from omnigraph_core.history.log import CommitLog, read_log
-from omnigraph_core.history.removed import Floor, Removals, read_removals, write_removals
-from omnigraph_core.ids import now_us
-from omnigraph_core.maintenance.keep import (
-    Keeper,
-    KeepSet,
-    Kept,
-    Policy,
-    is_readable,
-)
+from omnigraph_core.history.removed import write_removals
+from omnigraph_core.maintenance.cleaned import Cleaned, CleanedTable, Usage
+from omnigraph_core.maintenance.control import count_superseded, prune_manifest
+from omnigraph_core.maintenance.decision import Decider, Decision, Line, prepared_paths
+from omnigraph_core.maintenance.keep import Kept, Policy
+from omnigraph_core.maintenance.leftovers import Leftovers
 from omnigraph_core.maintenance.limits import CLEANUP_ATTEMPTS_MAX
-from omnigraph_core.maintenance.lineages import Place, dataset_refs, look_at
-from omnigraph_core.manifest.branch import lineage_of, name_of
+from omnigraph_core.maintenance.lineages import Place, look_at
+from omnigraph_core.manifest.branch import name_of
+from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, silent
-from omnigraph_core.records import dataclass
 from omnigraph_core.storage import HeldLocks, ObjectChanged, ObjectExists
 from omnigraph_core.tables.branches import delete_files, delete_fork
 from omnigraph_core.tables.collect import Collected, collect_versions, explain_versions
+from omnigraph_core.tables.durability import version_of
 from omnigraph_core.tables.fork_refs import ForkRef, find_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.put_aside import purge_deleted, refuse_tagged
-from omnigraph_core.write.sidecar import read_pending
-from omnigraph_core.write.staging import read_record, staged_operations
-
-
-@dataclass(frozen=True, slots=True)
-class CleanedTable:
-    """One lineage: what went of it, or would go."""
-
-    table_key: str
-    branch: str
-    versions: int = 0
-    versions_left: int = 0
-    files: int = 0
-    bytes: int = 0
-    action: str = "versions"
-    """`versions`, `fork` when all of a fork went, `dataset` when all of a dataset did."""
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaned:
-    """One run."""
-
-    tables: tuple[CleanedTable, ...]
-    commits_removed: int
-    commits_left: int
-
-    @property
-    def has_failed(self) -> bool:
-        return any(table.error is not None for table in self.tables)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One lineage and what is to go of it."""
-
-    ref: TableRef
-    fork: ForkRef | None
-    versions: tuple[int, ...]
-    versions_left: int
-    detached: tuple[str, ...] = ()
-    is_unowned: bool = False
-    """A fork that its branch does not write to now: it may be made anew under the branch's lock."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """What goes; and the floors of the record."""
-
-    lines: tuple[_Line, ...]
-    forks: tuple[tuple[TableRef, ForkRef], ...]
-    datasets: tuple[Place, ...]
-    floors: tuple[Floor, ...]
-    removals: Removals
-    commits_removed: int
-    commits_left: int
-    failed: tuple[CleanedTable, ...] = ()
+from omnigraph_core.write.put_aside import purge
 
 
 class Cleanup:
@@ -113,33 +56,62 @@ class Cleanup:
         self._tables = door.tables
         self._control = door.storage.control
         self._policy = policy
-        self._actor = actor
+        self._decider = Decider(door, policy, actor, dry_run=dry_run)
         self._dry_run = dry_run
         self._progress = progress
 
     def run(self) -> Cleaned:
-        decision = self._decide() if self._dry_run else self._recorded()
+        decision = self._decider.decide() if self._dry_run else self._recorded()
         faults.hit("cleanup.recorded")
-        done = [*decision.failed]
+        leftovers = Leftovers(self._door, decision.now_s, self._policy.grace_s, dry_run=self._dry_run)
+        done = [*decision.failed, *self._removed(decision, leftovers)]
+        outside = leftovers.outside_tables()
+        return Cleaned(
+            tables=tuple(each for each in done if each is not None),
+            commits_removed=decision.commits_removed,
+            commits_left=decision.commits_left,
+            branches_purged=tuple(sorted(each.name for each in decision.kept.doomed)),
+            branches_spared=tuple(sorted(each.name for each in decision.kept.spared)),
+            leftovers=outside.files,
+            leftover_bytes=outside.bytes,
+        )
+
+    def _removed(self, decision: Decision, leftovers: Leftovers) -> Iterator[CleanedTable | None]:
+        """Everything that was decided, one after the other; None where nothing was left to do."""
         for line in decision.lines:
-            done.append(self._each(line.ref, line.versions_left, partial(self._collect, line)))
+            yield self._each(line.ref, partial(self._collect, line))
             faults.hit("cleanup.collected")
         for ref, found in decision.forks:
-            done.append(self._each(ref.on(found.name), 0, partial(self._remove_fork, ref, found), "fork"))
+            yield self._each(ref.on(found.name), partial(self._remove_fork, ref, found), "fork")
             faults.hit("cleanup.fork_removed")
         for place in decision.datasets:
-            done.append(self._each(place.ref, 0, partial(self._remove_dataset, place), "dataset"))
+            yield self._each(place.ref, partial(self._remove_dataset, place), "dataset")
             faults.hit("cleanup.dataset_removed")
-        return Cleaned(tuple(done), decision.commits_removed, decision.commits_left)
+        for head in decision.kept.heads.values():
+            yield self._each(manifest_ref(head.branch), partial(self._prune, decision.kept, head), "rows")
+        gone = {place.path for place in decision.datasets}
+        for place in decision.places:
+            if place.path not in gone:
+                yield from self._unreferenced(decision.kept, place, leftovers)
 
-    # ---- deciding ----
+    def _unreferenced(self, kept: Kept, place: Place, leftovers: Leftovers) -> Iterator[CleanedTable | None]:
+        try:
+            found = leftovers.unreferenced(place)
+        except OmnigraphError as error:
+            yield CleanedTable(place.ref.key, layout.MAIN_BRANCH, action="staged", error=str(error))
+            return
+        for each in found:
+            head = kept.heads.get(name_of(each.ref.branch))
+            if head is not None:
+                work = partial(leftovers.remove_unreferenced, each, head.on)
+                yield self._each(each.ref, work, "staged")
 
-    def _recorded(self) -> _Decision:
+    def _recorded(self) -> Decision:
         for _ in range(CLEANUP_ATTEMPTS_MAX):
             with self._refs_lock() as held:
-                decision = self._decide()
+                decision = self._decider.decide()
                 faults.hit("cleanup.decided")
-                purge_deleted(self._door, held)
+                purge(self._door, decision.kept.doomed, held)
                 held.check()
                 try:
                     if decision.floors != decision.removals.floors:
@@ -149,134 +121,41 @@ class Cleanup:
                     continue
         raise BusyError("other cleanups of this graph were always first", hint="try again")
 
-    def _decide(self) -> _Decision:
-        """The versions on disk first: what is made after that is in no list of what goes."""
-        refuse_tagged(self._door)
-        manifest = self._door.manifest
-        now = now_us()
-        places, failed = self._places()
-        removals = read_removals(self._control)
-        log = read_log(self._tables, manifest)
-        store_now_s = self._store_now_s()
-        kept = Keeper(manifest, log, removals, self._policy, now).run(places, store_now_s)
-        return _Decision(
-            lines=tuple(self._lines(places, kept, store_now_s)),
-            forks=tuple(self._orphans(places, kept)),
-            datasets=tuple(self._unread(places, kept, store_now_s)),
-            floors=tuple(self._floors(log, kept, removals, now)),
-            removals=removals,
-            commits_removed=sum(
-                commit.commit_id not in kept.commits and is_readable(commit, kept.live, removals)
-                for commit in log.commits.values()
-            ),
-            commits_left=len(kept.commits),
-            failed=tuple(failed),
-        )
-
-    def _places(self) -> tuple[list[Place], list[CleanedTable]]:
-        """Every dataset that can be looked at. Without those of the graph itself nothing can be decided."""
-        places, failed = [], []
-        for ref in dataset_refs(self._door.manifest):
-            try:
-                places.append(look_at(self._tables, ref))
-            except OmnigraphError as error:
-                if ref.key == ref.path:
-                    raise
-                failed.append(CleanedTable(ref.key, layout.MAIN_BRANCH, error=str(error)))
-        return places, failed
-
-    def _store_now_s(self) -> float:
-        """By the clock that stamps files. On object storage it is asked by the lease that is held now."""
-        if self._door.storage.location.is_local or self._dry_run:
-            return time.time()
-        return max(self._control.written_at(layout.LOCKS_DIR).values(), default=0.0)
-
-    def _lines(self, places: Iterable[Place], kept: Kept, now_s: float) -> Iterator[_Line]:
-        for place in places:
-            for name, times in place.times.items():
-                lineage = (place.path, name)
-                is_read = place.is_control or name is None or lineage in kept.versions.read
-                going = [] if not is_read else self._going(place, name, kept.versions)
-                old = [path for path, when in times.detached.items() if now_s - when >= self._policy.grace_s]
-                if going or old:
-                    yield _Line(
-                        ref=place.ref.on(name),
-                        fork=None if name is None else place.refs[name],
-                        versions=tuple(going),
-                        versions_left=len(times.written) - len(going),
-                        detached=tuple(sorted(old)),
-                        is_unowned=not place.is_control and not _is_owned(kept, place, name),
-                    )
-
-    def _going(self, place: Place, name: str | None, kept: KeepSet) -> list[int]:
-        """All but HEAD and what is kept. Of a log only HEAD is ever read."""
-        written = place.times[name].written
-        newest = max(written, default=0)
-        return [each for each in sorted(written) if each != newest and not kept.has((place.path, name), each)]
-
-    def _orphans(self, places: Iterable[Place], kept: Kept) -> Iterator[tuple[TableRef, ForkRef]]:
-        """Forks of names that no branch has; children before parents. The twins of branches last:
-        they tell of the others."""
-        for place in sorted(places, key=lambda each: each.path == layout.COMMITS):
-            if place.path == layout.MANIFEST:
-                continue
-            names = [
-                name
-                for name in place.forks
-                if name not in kept.heads and (place.path, name) not in kept.versions.read
-            ]
-            for name in sorted(names, key=lambda each: -len(place.forks[each].ancestors)):
-                yield place.ref, place.refs[name]
-
-    def _unread(self, places: Iterable[Place], kept: Kept, now_s: float) -> Iterator[Place]:
-        """Tables that no head and no kept commit has, and nobody is about to make."""
-        read = {path for path, _ in kept.versions.read} | self._prepared_paths()
-        for place in places:
-            if place.is_control or place.path in read or set(place.forks) & set(kept.heads):
-                continue
-            newest = max(max(times.written.values(), default=0.0) for times in place.times.values())
-            if now_s - newest >= self._policy.grace_s:
-                yield place
-
-    def _prepared_paths(self) -> set[str]:
-        pending = read_pending(self._control)
-        found = {table.table_path for sidecar in pending for table in sidecar.tables}
-        for operation_id in staged_operations(self._door.storage):
-            record = read_record(self._door.storage, operation_id)
-            paths = record.paths if record is not None else ()
-            found |= {"/".join(path.split("/")[:2]) for path in paths}
-        return found
-
-    def _floors(self, log: CommitLog, kept: Kept, removals: Removals, now: int) -> Iterator[Floor]:
-        """Per live branch, the floor below which commits are gone; records of deleted branches go."""
-        for head in kept.heads.values():
-            mine = [each for each in log.commits.values() if each.on.may_be(head.on)]
-            left = {each.manifest_version for each in mine if each.commit_id in kept.commits}
-            gone = [each.manifest_version for each in mine if each.commit_id not in kept.commits]
-            if not gone:
-                continue
-            floor = min((each for each in left if each > max(gone)), default=head.manifest_version)
-            below = tuple(sorted(each for each in left if each < floor))
-            before = removals.of(head.on)
-            if before is not None and (before.floor, before.kept) == (floor, below):
-                yield before
-            else:
-                yield Floor(head.on, floor, below, now, self._actor)
-
-    # ---- removing ----
-
     def _each(
-        self, ref: TableRef, left: int, work: Callable[[], Collected], action: str = "versions"
-    ) -> CleanedTable:
-        """What came of it; a failure is part of the answer."""
+        self, ref: TableRef, work: Callable[[], Collected | int], action: str = "versions"
+    ) -> CleanedTable | None:
+        """What came of it; a failure is part of the answer. None if there was nothing to do."""
         branch = name_of(ref.branch)
+        before = self._usage(ref)
         try:
             done = work()
+        except BusyError:
+            return CleanedTable(ref.key, branch, before=before, after=before, action="busy")
         except OmnigraphError as error:
-            return CleanedTable(ref.key, branch, versions_left=left, action=action, error=str(error))
-        return CleanedTable(ref.key, branch, done.versions, left, done.files, done.bytes, action)
+            after = self._usage(ref)
+            return CleanedTable(ref.key, branch, before=before, after=after, action=action, error=str(error))
+        if isinstance(done, int):
+            found = CleanedTable(
+                ref.key, branch, before=before, after=self._usage(ref), action=action, rows=done
+            )
+            return found if done else None
+        if action == "staged" and not done.files:
+            return None
+        after = self._usage(ref)
+        if self._dry_run:
+            after = Usage(
+                before.versions - done.versions, before.files - done.files, before.bytes - done.bytes
+            )
+        return CleanedTable(ref.key, branch, done.versions, done.files, done.bytes, before, after, action)
 
-    def _collect(self, line: _Line) -> Collected:
+    def _usage(self, ref: TableRef) -> Usage:
+        """What is in the folder of a lineage, without its forks."""
+        files = self._control.listing(ref.directory)
+        own = {p: each for p, each in files.items() if not p.startswith(f"{ref.directory}/tree/")}
+        versions = sum(version_of(p.rpartition("/")[2]) is not None for p in own if "/_versions/" in p)
+        return Usage(versions, len(own), sum(each.size for each in own.values()))
+
+    def _collect(self, line: Line) -> Collected:
         if self._dry_run:
             return explain_versions(self._tables, line.ref, line.versions)
         with self._refs_lock(line.ref.branch if line.is_unowned else None) as held:
@@ -285,6 +164,13 @@ class Cleanup:
             done = collect_versions(self._tables, line.ref, line.versions, held.check)
             delete_files(self._tables, line.detached, held.check)
             return Collected(done.versions, done.files + len(line.detached), done.bytes)
+
+    def _prune(self, kept: Kept, head: Snapshot) -> int:
+        def is_kept(path: str, lineage: str | None, version: int) -> bool:
+            return kept.versions.has((path, lineage), version)
+
+        work = count_superseded if self._dry_run else prune_manifest
+        return work(self._door, head, is_kept)
 
     def _is_same(self, ref: TableRef, found: ForkRef | None) -> bool:
         """Is the fork still the one that was decided about?"""
@@ -319,10 +205,10 @@ class Cleanup:
         manifest = self._door.manifest
         heads = [manifest.snapshot(name) for name in (layout.MAIN_BRANCH, *manifest.branches())]
         found = {entry.table_path for head in heads for entry in head.tables.values()}
-        return found | self._prepared_paths()
+        return found | prepared_paths(self._door)
 
     def _sizes(self, prefix: str) -> Mapping[str, int]:
-        return {path: self._control.size(path) or 0 for path in self._control.list_prefix(prefix)}
+        return {path: each.size for path, each in self._control.listing(prefix).items()}
 
     @contextmanager
     def _refs_lock(self, branch: str | None = None) -> Iterator[HeldLocks]:
@@ -336,17 +222,6 @@ class Cleanup:
                 raise BusyError(f"branch '{branch}' is being written to", hint="the next cleanup does it")
             with lock:
                 yield HeldLocks((*held.locks, lock))
-
-
-def _is_owned(kept: Kept, place: Place, name: str | None) -> bool:
-    """Does the branch of this lineage write to it now?"""
-    head = kept.heads.get(name_of(name))
-    if head is None:
-        return False
-    return any(
-        entry.table_path == place.path and entry.table_branch == lineage_of(head.branch)
-        for entry in head.tables.values()
-    )
 
 
 def _versions_first(paths: Iterable[str]) -> Sequence[str]:

@@ -9,6 +9,7 @@ in no list, and branches, tags and names do not change meanwhile. Kept are
   pins. So what a branch inherits without a fork of its own is kept with it;
 - the bases of merges: the lowest common ancestors of every two live branches, and of those;
 - commits that have a tag;
+- deleted branches within the grace or with a tag, as they are (`put_aside.py`);
 - versions at which forks were made;
 - what a staged write pins, with the version after it: Lance looks for conflicts from the base of
   a write upwards and stops at the first version that is missing. Likewise what a sidecar names;
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from omnigraph_core import layout
 from omnigraph_core.errors import RefusedError, UsageError
 from omnigraph_core.history.bases import all_bases, parents_of
+from omnigraph_core.history.deleted import DeletedBranch, read_deleted
 from omnigraph_core.history.log import CommitLog, GraphCommit
 from omnigraph_core.history.removed import Removals
 from omnigraph_core.history.tags import read_tags
@@ -36,6 +38,7 @@ from omnigraph_core.maintenance.limits import (
     PAIRED_BRANCHES_MAX,
 )
 from omnigraph_core.maintenance.lineages import Lineage, Place
+from omnigraph_core.maintenance.put_aside import spared, versions_read_by
 from omnigraph_core.manifest.branch import Branch, name_of
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -122,10 +125,19 @@ class Kept:
     versions: KeepSet
     commits: Mapping[str, GraphCommit]
     heads: Mapping[str, Snapshot]
+    spared: tuple[DeletedBranch, ...] = ()
+    """Deleted branches that can still be brought back. Their lineages are not touched."""
+    doomed: tuple[DeletedBranch, ...] = ()
+    """Those that are given up."""
 
     @property
     def live(self) -> Mapping[str, Branch]:
         return {name: head.on for name, head in self.heads.items()}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of live branches and of spared ones: forks of these names belong to them."""
+        return frozenset(self.heads) | {each.name for each in self.spared}
 
 
 def named_commits(storage: Storage, log: CommitLog) -> list[GraphCommit]:
@@ -169,11 +181,21 @@ class Keeper:
             self._keep_commits(self._policy.commits(self._readable(self._log.history(name)), self._now_us))
         self._keep_commits(self._bases(heads.values()))
         self._keep_commits(self._readable(named_commits(self._storage, self._log)))
+        deleted = read_deleted(self._storage.control)
+        aside = spared(deleted, read_tags(self._storage.control), self._now_us, self._policy.grace_s)
+        for branch in aside:
+            self._keep_deleted(branch)
         self._keep_fork_points(places)
         self._keep_staged()
         self._keep_pending()
         self._keep_recent(places, store_now_s)
-        return Kept(self._kept, self._commits, heads)
+        doomed = tuple(each for each in deleted if each not in aside)
+        return Kept(self._kept, self._commits, heads, tuple(aside), doomed)
+
+    def _keep_deleted(self, branch: DeletedBranch) -> None:
+        for lineage, version in versions_read_by(self._manifest, branch):
+            self._kept.add(lineage, version)
+            self._kept.read.add(lineage)
 
     def _keep_head(self, head: Snapshot) -> None:
         """As the branch is now, and as its commit was published: indexes may have been built since."""

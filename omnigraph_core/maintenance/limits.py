@@ -32,6 +32,26 @@ CLEANUP_GRACE_DEFAULT_S = 3600.0
 # How often a cleanup decides anew because another one was first.
 CLEANUP_ATTEMPTS_MAX = 5
 
+# A write leaves up to 16 fragments of a control table; optimize leaves fewer, as it has the time.
+CONTROL_FRAGMENTS_MAX = 4
+
+# So many deleted rows of `__manifest` are passed over faster than the rest is written anew.
+MANIFEST_DELETED_MAX = 256
+
+# So many superseded rows of `__manifest` are read in a millisecond; deleting them takes a version.
+SUPERSEDED_ROWS_MAX = 128
+
+# Nobody stages for longer without a record of it. Lance spares such files for a week.
+UNREFERENCED_AGE_S = 86_400.0
+
+# Every version is opened to know what it refers to, 2 ms each; a cleanup that leaves more does not ask.
+UNREFERENCED_VERSIONS_MAX = 1_000
+
+# `maintain --if-needed` acts on so many fragments that could be joined with another,
+NEEDED_FRAGMENTS = 8
+# on so many versions of one lineage beyond the commits that are kept (a listing of 100 takes 0.1 ms),
+NEEDED_VERSIONS = 100
+
 # Doctor warns from here on. Versions: a listing of so many takes as long as a small query.
 VERSIONS_MANY = 10_000
 # Fragments: opening one costs about what reading a thousand rows does.

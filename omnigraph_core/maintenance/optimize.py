@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from enum import StrEnum
 from itertools import chain
 
 from omnigraph_core import faults
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.ensure import outstanding
+from omnigraph_core.maintenance.control import Rewritable, compact_control, rewritable
 from omnigraph_core.maintenance.drift import find_drift
 from omnigraph_core.maintenance.limits import (
     INDEXED_FRAGMENTS_MAX,
@@ -29,6 +29,7 @@ from omnigraph_core.maintenance.limits import (
     VECTOR_INDEX_ROWS_MIN,
     WHOLE_ROWS_MAX,
 )
+from omnigraph_core.maintenance.optimized import Optimized, OptimizedTable, Skipped
 from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
@@ -50,39 +51,6 @@ from omnigraph_core.write.forks import needs_fork
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 from omnigraph_core.write.staging import KeptRecord, staging
 from omnigraph_core.write.staging_record import OPTIMIZE_KIND, StagingRecord
-
-
-class Skipped(StrEnum):
-    """Why a table was left as it is; the text is part of the JSON answer."""
-
-    DRIFT = "drift_needs_repair"
-    INHERITED = "inherited"
-    """The branch has not written to it; it is its parent's."""
-    BUSY = "written_meanwhile"
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizedTable:
-    """What was done to one table, or would be."""
-
-    table_key: str
-    fragments: int = 0
-    fragments_after: int = 0
-    indexes: tuple[str, ...] = ()
-    """Built or extended."""
-    bytes_written: int = 0
-    committed: bool = False
-    skipped: Skipped | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Optimized:
-    """One run over one branch; no commit when there was nothing to do."""
-
-    branch: str
-    tables: tuple[OptimizedTable, ...]
-    commit_ids: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +97,8 @@ class Optimizer:
         """What a run would do; nothing is written."""
         attempt = Attempt(self._door.manifest.snapshot(self._branch), self._door.schemas)
         works = self._works(attempt, types)
-        return Optimized(self._branch, _ordered(_inherited(attempt, types), map(_expected, works)))
+        control = [] if types else map(_control, rewritable(self._door, self._branch))
+        return Optimized(self._branch, _ordered(_inherited(attempt, types), map(_expected, works), control))
 
     def run(self, types: Collection[str] = ()) -> Optimized:
         """Optimize the tables of these types, or all of them."""
@@ -149,7 +118,25 @@ class Optimizer:
             if number == OPTIMIZE_ROUNDS_MAX:
                 works = self._works(attempt, types, done)
                 done |= {w.key: replace(_expected(w), skipped=Skipped.BUSY) for w in works}
-        return Optimized(self._branch, _ordered(done.values()), tuple(commits), tuple(warnings))
+        control = [] if types else self._compacted(warnings)
+        return Optimized(self._branch, _ordered(done.values(), control), tuple(commits), tuple(warnings))
+
+    def _compacted(self, warnings: list[str]) -> list[OptimizedTable]:
+        """Our own tables last: the publishes above added to them. Failing to is no reason to fail."""
+        try:
+            done = compact_control(self._door, self._branch)
+        except OmnigraphError as error:
+            warnings.append(f"the tables of commits were left as they are: {error}")
+            return []
+        return [replace(_control(each), committed=True) for each in done]
+
+    def look(self) -> list[OptimizedTable]:
+        """What the tables need that are this branch's own, and ours. Small ones do without indexes."""
+        attempt = Attempt(self._door.manifest.snapshot(self._branch), self._door.schemas)
+        works = self._works(attempt, ())
+        small = [replace(_expected(w), indexes=()) for w in works if w.entry.row_count < STALE_ROWS_MAX]
+        large = [_expected(work) for work in works if work.entry.row_count >= STALE_ROWS_MAX]
+        return [*map(_control, rewritable(self._door, self._branch)), *small, *large]
 
     def _works(self, attempt: Attempt, types: Collection[str], besides: Collection[str] = ()) -> list[_Work]:
         """One for every table that is this branch's own."""
@@ -358,6 +345,11 @@ def _expected(work: _Work) -> OptimizedTable:
     joined = -(-found.rows // ROWS_PER_FRAGMENT)
     after = found.fragments - found.rewritten + joined if found.rewritten else found.fragments
     return OptimizedTable(work.key, found.fragments, after, work.indexes.names, found.bytes)
+
+
+def _control(found: Rewritable) -> OptimizedTable:
+    """One of our own tables; nothing of it is indexed, and no commit says that it was rewritten."""
+    return OptimizedTable(found.ref.key, found.fragments, found.fragments_after, bytes_written=found.bytes)
 
 
 def _outcome(work: _Work, writes: Sequence[StagedWrite]) -> OptimizedTable:

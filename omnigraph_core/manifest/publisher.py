@@ -187,9 +187,18 @@ class Publisher:
             return False
         table = self._manifest.newest(looked_at)
         tail = tail_to_rewrite(table.fragment_rows())
-        if not tail:
-            return False
-        staged = stage_control_rewrite(self._tables.storage, table, tail, operation_id)
+        return bool(tail) and self.rewrite(table, tail, operation_id, guard, barrier)
+
+    def rewrite(
+        self,
+        table: Table,
+        fragment_ids: list[int],
+        operation_id: str,
+        guard: Guard,
+        barrier: Barrier | None = None,
+    ) -> bool:
+        """Put one fragment in the place of these; False if another publish came first."""
+        staged = stage_control_rewrite(self._tables.storage, table, fragment_ids, operation_id)
         if barrier is not None:
             # Of two versions that are synced side by side a power cut may keep the later one only,
             # and commits are read at the version they were published in.

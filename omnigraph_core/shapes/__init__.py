@@ -38,6 +38,7 @@ from omnigraph_core.shapes.schemas import schema, schema_applied, schema_diff, s
 from omnigraph_core.shapes.upkeep import (
     cleaned,
     findings,
+    maintained,
     optimized,
     pending_write,
     recovery,
@@ -69,6 +70,7 @@ __all__ = [
     "initialized",
     "lint_report",
     "loaded",
+    "maintained",
     "merged",
     "operation",
     "operation_log",

@@ -9,9 +9,10 @@ from omnigraph_core.shapes.json_object import JsonObject
 
 if TYPE_CHECKING:
     from omnigraph_core.history.recoveries import Recovery, TableOutcome
-    from omnigraph_core.maintenance.cleanup import Cleaned
+    from omnigraph_core.maintenance.cleaned import Cleaned
     from omnigraph_core.maintenance.findings import Finding as Diagnosis
-    from omnigraph_core.maintenance.optimize import Optimized
+    from omnigraph_core.maintenance.maintain import Maintained
+    from omnigraph_core.maintenance.optimized import Optimized
     from omnigraph_core.maintenance.repair import Repaired
     from omnigraph_core.write.sidecar import Sidecar
     from omnigraph_core.write.sweep import SweepReport
@@ -115,16 +116,38 @@ def cleaned(result: Cleaned, uri: str, *, dry_run: bool) -> JsonObject:
                 "branch": table.branch,
                 "action": table.action,
                 "versions_removed": table.versions,
-                "versions_left": table.versions_left,
+                "versions_before": table.before.versions,
+                "versions_left": table.after.versions,
                 "files_removed": table.files,
+                "files_before": table.before.files,
+                "files_left": table.after.files,
                 "bytes_removed": table.bytes,
+                "bytes_before": table.before.bytes,
+                "bytes_left": table.after.bytes,
+                "rows_removed": table.rows,
                 "error": table.error,
             }
             for table in result.tables
         ],
         "commits_removed": result.commits_removed,
         "commits_left": result.commits_left,
+        "branches_purged": list(result.branches_purged),
+        "branches_spared": list(result.branches_spared),
+        "leftover_files_removed": result.leftovers,
+        "leftover_bytes_removed": result.leftover_bytes,
         "dry_run": dry_run,
+    }
+
+
+def maintained(result: Maintained, uri: str) -> JsonObject:
+    """One run of maintain; `cleanup` is null when it was not needed."""
+    return {
+        "uri": uri,
+        "needed": result.cleaned is not None,
+        "reasons": list(result.reasons),
+        "optimize": optimized(result.optimized, uri, dry_run=False),
+        "cleanup": None if result.cleaned is None else cleaned(result.cleaned, uri, dry_run=False),
+        "failures": [{"branch": each.branch, "error": each.error} for each in result.failures],
     }
 
 

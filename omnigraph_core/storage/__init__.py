@@ -11,7 +11,7 @@ from dataclasses import field
 
 from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings
-from omnigraph_core.storage.control import ControlObject, ControlStore, ObjectChanged, ObjectExists
+from omnigraph_core.storage.control import ControlObject, ControlStore, ObjectChanged, ObjectExists, Stored
 from omnigraph_core.storage.flock import LocalLocks
 from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.storage.location import Location, parse_location
@@ -33,6 +33,7 @@ __all__ = [
     "ObjectExists",
     "Storage",
     "StorageOptions",
+    "Stored",
     "SyncReport",
     "Syncer",
     "open_storage",

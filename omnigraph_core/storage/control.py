@@ -42,6 +42,15 @@ class ControlObject:
     """When it was written by the clock of the store, to the second; None where that is our own clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a listing tells of a file."""
+
+    size: int
+    written_s: float
+    """By the clock of the store, in seconds since the epoch."""
+
+
 class ObjectExists(ConflictError):
     """`create` found an object at the path: another process was first."""
 
@@ -107,6 +116,15 @@ class ControlStore(Protocol):
 
     def list_prefix(self, prefix: str) -> Names:
         """The sorted paths (not names) of everything below `prefix`, at any depth, datasets included."""
+
+    def listing(self, prefix: str) -> Mapping[str, Stored]:
+        """The same with sizes and times, by path; all of it for as few requests."""
+
+    def temporaries(self) -> Mapping[str, Stored]:
+        """Half-written files, by path: of writers at work, or that were killed. None on object storage."""
+
+    def delete_temporary(self, path: str) -> None:
+        """Remove one of these. Its name is random: a writer that was only asleep fails, and harms nobody."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """Remove exactly these objects, as far as they exist; not atomic. A folder left empty goes too."""

@@ -28,7 +28,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -37,9 +37,11 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import (
     TEMPORARY_PREFIX,
     ControlObject,
+    InvalidObjectPath,
     Names,
     ObjectChanged,
     ObjectExists,
+    Stored,
     checked_path,
 )
 from omnigraph_core.storage.failures import ABSENT, translated
@@ -137,12 +139,39 @@ class LocalControlStore:
 
     def list_prefix(self, prefix: str) -> Names:
         folder = self._file(prefix)
-        found: Names = []
         with translated("list", folder):
-            for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
-                inside = Path(parent).relative_to(self._root).as_posix()
-                found += [f"{inside}/{name}" for name in names if _is_listed(name)]
-        return sorted(found)
+            return sorted(path for path, name in self._below(folder) if _is_listed(name))
+
+    def listing(self, prefix: str) -> Mapping[str, Stored]:
+        folder = self._file(prefix)
+        with translated("list", folder):
+            return dict(self._stored(path for path, name in self._below(folder) if _is_listed(name)))
+
+    def temporaries(self) -> Mapping[str, Stored]:
+        with translated("list", self._root):
+            names = (path for path, name in self._below(self._root) if not _is_listed(name))
+            return dict(self._stored(names))
+
+    def delete_temporary(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        if _is_listed(name) or path.startswith("/"):
+            raise InvalidObjectPath(path)
+        file = (self._file(folder) if folder else self._root) / name
+        with translated("delete", file), suppress(*ABSENT):
+            os.unlink(file)
+
+    def _below(self, folder: Path) -> Iterator[tuple[str, str]]:
+        """Path and name of every file below."""
+        for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
+            inside = Path(parent).relative_to(self._root).as_posix()
+            yield from ((name if inside == "." else f"{inside}/{name}", name) for name in names)
+
+    def _stored(self, paths: Iterable[str]) -> Iterator[tuple[str, Stored]]:
+        """What is there of these files; a writer may have removed some meanwhile."""
+        for path in sorted(paths):
+            with suppress(*ABSENT):
+                found = os.stat(self._root / path, follow_symlinks=False)
+                yield path, Stored(found.st_size, found.st_mtime)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         files = [self._file(path) for path in paths]

@@ -44,6 +44,7 @@ from omnigraph_core.storage.control import (
     Names,
     ObjectChanged,
     ObjectExists,
+    Stored,
     checked_path,
 )
 from omnigraph_core.storage.failures import StorageFailure
@@ -158,6 +159,17 @@ class S3ControlStore:
         key = self._key(prefix)
         return self._retried("list", prefix, lambda: self._all_pages(key))
 
+    def listing(self, prefix: str) -> Mapping[str, Stored]:
+        key = self._key(prefix)
+        return self._retried("list", prefix, lambda: dict(sorted(self._all_stored(key))))
+
+    def temporaries(self) -> Mapping[str, Stored]:
+        """A request either makes the whole object or nothing."""
+        return {}
+
+    def delete_temporary(self, path: str) -> None:
+        raise InvalidObjectPath(path)
+
     def delete_many(self, paths: Sequence[str]) -> None:
         keys = [self._key(path) for path in paths]
         for start in range(0, len(keys), DELETED_PER_REQUEST_MAX):
@@ -223,8 +235,14 @@ class S3ControlStore:
 
     def _all_pages(self, prefix: str) -> Names:
         """Every key below a prefix, sorted; the listing of one moment, page after page."""
+        return sorted(path for path, _ in self._all_stored(prefix))
+
+    def _all_stored(self, prefix: str) -> Iterator[tuple[str, Stored]]:
         pages: Iterator[Any] = iter(obstore.list(self._store, prefix, chunk_size=_PAGE))
-        return sorted(str(entry["path"]) for page in pages for entry in page if entry["path"] != prefix)
+        for page in pages:
+            for entry in page:
+                if entry["path"] != prefix:
+                    yield str(entry["path"]), Stored(entry["size"], entry["last_modified"].timestamp())
 
     def _write(
         self,

@@ -20,14 +20,18 @@ from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
 _GROWTH = 2
 
 
-def tail_to_rewrite(fragment_rows: Mapping[int, int]) -> list[int]:
-    """Ids of the newest fragments worth rewriting into one; empty when there are few enough."""
-    if len(fragment_rows) <= FRAGMENTS_MAX:
+def tail_to_rewrite(fragment_rows: Mapping[int, int], most: int | None = None) -> list[int]:
+    """Ids of the newest fragments worth rewriting into one; empty when there are few enough.
+
+    `most` may be fewer than a write leaves.
+    """
+    most = FRAGMENTS_MAX if most is None else most
+    if len(fragment_rows) <= most:
         return []
     tail: list[int] = []
     rows_newer = 0
     for fragment_id, rows in sorted(fragment_rows.items(), reverse=True):
-        if len(tail) >= FRAGMENTS_MAX // 2 and rows > _GROWTH * rows_newer:
+        if len(tail) >= most // 2 and rows > _GROWTH * rows_newer:
             break
         tail.append(fragment_id)
         rows_newer += rows

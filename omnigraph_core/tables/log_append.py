@@ -170,14 +170,16 @@ def _read(table: Table, schema: pa.Schema) -> pa.Table:
     return rows
 
 
-def compact_log(tables: Tables, ref: TableRef, operation_id: str, barrier: Barrier) -> None:
-    """Rewrite the tail of one-row fragments when there are too many; losing a race is fine.
+def compact_log(
+    tables: Tables, ref: TableRef, operation_id: str, barrier: Barrier, most: int = FRAGMENTS_MAX
+) -> None:
+    """Rewrite the tail of one-row fragments when there are more than `most`; losing a race is fine.
 
     The rows of the tail are written anew, also those of others that are not synced yet. So
     it does not matter what a power cut leaves of the versions below.
     """
     table = tables.open(ref)
-    tail = tail_to_rewrite(table.fragment_rows()) if table.count_fragments() > FRAGMENTS_MAX else []
+    tail = tail_to_rewrite(table.fragment_rows(), most) if table.count_fragments() > most else []
     if not tail:
         return
     staged = stage_control_rewrite(tables.storage, table, tail, operation_id)

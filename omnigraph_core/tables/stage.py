@@ -108,8 +108,6 @@ def stage_delete(
     ids: pa.ChunkedArray | None = None,
 ) -> StagedWrite:
     """Delete the rows that match `where`, or those with the given ids; exactly these, as of now."""
-    from lance.dataset import LanceOperation
-
     if (where is None) == (ids is None):
         raise TypeError("stage_delete takes either a predicate or ids")
     if ids is not None:
@@ -117,8 +115,17 @@ def stage_delete(
         where = in_filter(ids) if len(ids) <= 20 else f"{KEY} IN ({len(ids)} ids)"
     else:
         addresses = table.read([], where, with_row_address=True).column("_rowaddr")
+    return stage_delete_at(storage, table, addresses, str(where), operation_id)
+
+
+def stage_delete_at(
+    storage: Storage, table: Table, addresses: pa.ChunkedArray, which: str, operation_id: str
+) -> StagedWrite:
+    """Delete the rows at these addresses; `which` describes them in the transaction."""
+    from lance.dataset import LanceOperation
+
     marked = mark_deleted(table, addresses)
-    operation = LanceOperation.Delete(marked.updated, marked.removed_ids, str(where))
+    operation = LanceOperation.Delete(marked.updated, marked.removed_ids, which)
     files = deletion_files(storage, table.ref, marked.updated)
     return prepare(
         table.ref, StageKind.DELETE, table.version, operation, operation_id, files, deleted=len(addresses)

@@ -109,22 +109,9 @@ def give_up(door: Door, name: str, doomed: list[DeletedBranch], held: HeldLocks)
         faults.hit("branch.given_up")
 
 
-def refuse_tagged(door: Door) -> None:
-    """Raise if a tag names a commit of a deleted branch: then that branch must stay as it is."""
-    deleted = deleted_branches(door)
-    for tag in read_tags(door.storage.control) if deleted else ():
-        if any(tag.on == each.on for each in deleted):
-            raise RefusedError(
-                f"tag '{tag.name}' names a commit of the deleted branch '{tag.branch}', which would go",
-                hint=f"bring it back with `omnigraph branch undelete {tag.branch}`, or give the tag up with "
-                f"`omnigraph tag delete {tag.name}`",
-            )
-
-
-def purge_deleted(door: Door, held: HeldLocks) -> None:
-    """Give every deleted branch up, those made from others first; its forks are orphans from then on."""
-    refuse_tagged(door)
-    for each in sorted(deleted_branches(door), key=lambda one: -len(one.fork.ancestors)):
+def purge(door: Door, doomed: Iterable[DeletedBranch], held: HeldLocks) -> None:
+    """Give these up for good, those made from others first; their forks are orphans from then on."""
+    for each in sorted(doomed, key=lambda one: -len(one.fork.ancestors)):
         forget_record(door, each.fork.identity, held)
         faults.hit("branch.given_up")
         with suppress(RefusedError, ForkExists):

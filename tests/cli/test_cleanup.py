@@ -35,7 +35,9 @@ def test_old_commits_go_and_stay_listed(graph: Graph, omnigraph: Omnigraph) -> N
     assert (answer["commits_removed"], answer["commits_left"], answer["dry_run"]) == (2, 3, False)
     person = next(each for each in answer["tables"] if each["table_key"] == "node:Person")
     assert (person["action"], person["versions_left"], person["error"]) == ("versions", 3, None)
-    assert person["bytes_removed"] > 0
+    assert person["bytes_removed"] == person["bytes_before"] - person["bytes_left"] > 0
+    assert person["files_removed"] == person["files_before"] - person["files_left"] > 0
+    assert person["versions_before"] == 5
     listed = json.loads(omnigraph("commit", "list", uri, "--json").out)["commits"]
     assert [each["removed"] for each in listed] == [False, False, False, True, True]
     read = omnigraph("snapshot", uri, "--snapshot", oldest, "--json")
@@ -67,7 +69,7 @@ def test_consent(graph: Graph, omnigraph: Omnigraph) -> None:
     assert "--force" in few.err
     assert fingerprint(graph.location.path) == before
     planned = omnigraph("cleanup", uri, "--keep", "3", *NOW, "--dry-run")
-    assert "node:Person\tmain\tversions\t2\t3" in planned.out
+    assert "node:Person\tmain\tversions\t5 → 3" in planned.out
     assert fingerprint(graph.location.path) == before
     assert omnigraph("cleanup", uri, "--confirm").out == "nothing to remove; 5 commits can be read\n"
     assert json.loads(omnigraph("cleanup", uri, "--confirm", *NOW, "--json").out)["commits_removed"] == 0

@@ -14,7 +14,7 @@ from omnigraph_core import faults, layout
 from omnigraph_core.errors import NotFoundError, RefusedError, StorageError, UsageError
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.removed import CleanupRecordDamaged, CommitRemoved
-from omnigraph_core.maintenance.cleanup import Cleaned
+from omnigraph_core.maintenance.cleaned import Cleaned
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import unguarded
@@ -22,6 +22,7 @@ from omnigraph_core.tables.fork_refs import fork_names
 from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.staging import staging
 from omnigraph_core.write.staging_record import LOAD_KIND, StagingRecord
+from tests.support.plans import Change, write_changes
 from tests.support.readable import PERSON, contents, fresh, ids_of, person_versions
 from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
@@ -47,6 +48,18 @@ def graph(tmp_path: Path) -> Graph:
 def write_more(graph: Graph, count: int, branch: str = "main", prefix: str = "p") -> None:
     for number in range(count):
         write_three(graph, f"{prefix}{number}", branch)
+
+
+def write_two(graph: Graph, name: str, branch: str) -> None:
+    """Only people: the branch inherits all other tables."""
+    write_changes(graph, branch, {PERSON: Change({name: 1})})
+
+
+def age_versions(graph: Graph, seconds: float = 7200.0) -> None:
+    """As if every version had been written long ago."""
+    then = time.time() - seconds
+    for path in graph.location.path.rglob("*.manifest"):
+        os.utime(path, (then, then))
 
 
 def clean(graph: Graph, keep: int = 3, grace_s: float = 0.0) -> Cleaned:
@@ -88,7 +101,7 @@ def test_versions_and_files_are_gone_from_every_dataset(graph: Graph) -> None:
     assert {table.table_key for table in done.tables} >= {layout.MANIFEST, layout.COMMITS, PERSON}
     assert sum(table.bytes for table in done.tables) >= freed > 0
     assert len(versions_on_disk(graph.door.tables, graph.door.manifest.open("main").ref)) <= 4
-    assert all(table.versions_left >= 1 for table in done.tables)
+    assert all(table.after.versions >= 1 for table in done.tables)
 
 
 def test_a_second_run_has_nothing_to_do(graph: Graph) -> None:
@@ -177,18 +190,61 @@ def test_a_deleted_branch_is_given_up_with_all_it_had(graph: Graph) -> None:
     check_whole(graph)
 
 
-def test_a_tag_on_a_deleted_branch_stops_it_and_the_branch_comes_back_whole(graph: Graph) -> None:
+def test_a_deleted_branch_stays_until_its_grace_ends(graph: Graph) -> None:
+    """With what it inherits without a fork, and what was made from it."""
+    ids = ids_of(graph)
+    graph.create_branch("dev", ids[4])
+    write_two(graph, "d", "dev")
+    graph.create_branch("child", "dev")
+    write_more(graph, 2, "child", "c")
+    before = {name: (content(graph, name), ids_of(graph, name)) for name in ("dev", "child")}
+    graph.delete_branch("child")
+    graph.delete_branch("dev")
+    write_more(graph, 3, prefix="q")
+    age_versions(graph)
+    done = clean(graph, keep=1, grace_s=3600.0)
+    assert (done.branches_purged, done.branches_spared) == ((), ("child", "dev"))
+    assert done.commits_removed > 0
+    for name in ("dev", "child"):
+        graph.undelete_branch(name)
+    other = fresh(graph)
+    assert {name: (content(other, name), ids_of(other, name)) for name in before} == before
+    contents(other)
+    write_three(graph, "mine", "child")
+    check_whole(graph)
+    graph.delete_branch("child")
+    assert clean(graph, keep=1).branches_purged == ("child",)
+    with pytest.raises(NotFoundError):
+        graph.undelete_branch("child")
+
+
+def test_a_removed_commit_of_a_deleted_branch_stays_removed(graph: Graph) -> None:
+    graph.create_branch("dev")
+    write_more(graph, 6, "dev", "d")
+    clean(graph)
+    old = ids_of(graph, "dev")[4]
+    graph.delete_branch("dev")
+    age_versions(graph)
+    clean(graph, grace_s=3600.0)
+    graph.undelete_branch("dev")
+    with pytest.raises(CommitRemoved):
+        fresh(graph).snapshot_of(old)
+    check_whole(graph)
+
+
+def test_a_deleted_branch_with_a_tag_stays_until_the_tag_goes(graph: Graph) -> None:
     graph.create_branch("dev")
     write_more(graph, 2, "dev", "d")
     graph.create_tag("v1", "dev")
     before = content(graph, "dev")
     graph.delete_branch("dev")
-    with pytest.raises(RefusedError, match="tag 'v1' names a commit of the deleted branch 'dev'"):
-        graph.cleanup(keep=3, grace_s=0.0)
+    assert clean(graph).branches_spared == ("dev",)
     graph.undelete_branch("dev")
-    clean(graph)
     assert content(fresh(graph), "dev") == before
     check_whole(graph)
+    graph.delete_branch("dev")
+    graph.delete_tag("v1")
+    assert clean(graph).branches_purged == ("dev",)
 
 
 def test_the_base_of_two_branches_stays_and_they_merge(graph: Graph) -> None:
@@ -228,9 +284,7 @@ def test_what_was_superseded_within_the_grace_stays_readable(graph: Graph) -> No
 
 def test_the_grace_counts_from_the_next_version(graph: Graph) -> None:
     """Versions long written, and superseded a moment ago: a reader may be at work on them."""
-    an_hour_ago = time.time() - 7200
-    for path in graph.location.path.rglob("*.manifest"):
-        os.utime(path, (an_hour_ago, an_hour_ago))
+    age_versions(graph)
     reader = fresh(graph).at()
     write_three(graph, "later")
     done = clean(graph, keep=1, grace_s=3600.0)

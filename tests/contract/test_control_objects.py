@@ -190,6 +190,35 @@ def test_list_prefix_names_everything_below_by_its_path(store: ControlStore) -> 
     assert store.list_prefix("nothing") == []
 
 
+def test_a_listing_has_sizes_and_times(store: ControlStore) -> None:
+    for path, data in (("d/b", b"four"), ("d/sub/c", b""), ("e/a", b"x")):
+        store.create(path, data)
+    found = store.listing("d")
+    assert {path: each.size for path, each in found.items()} == {"d/b": 4, "d/sub/c": 0}
+    names = store.written_at("d")
+    assert found["d/b"].written_s == pytest.approx(names["b"], abs=1.0)
+    assert store.listing("nothing") == {}
+    assert store.temporaries() == {}
+
+
+def test_half_written_files_are_seen_only_by_who_asks_for_them(tmp_path: Path) -> None:
+    store = open_storage(parse_location("g", tmp_path), load_settings({})).control
+    store.create("d/a", b"x")
+    left = tmp_path / "g" / "d" / ".og-tmp.0011223344556677"
+    left.write_bytes(b"half")
+    assert [(path, each.size) for path, each in store.temporaries().items()] == [
+        ("d/.og-tmp.0011223344556677", 4)
+    ]
+    assert store.list("d") == ["a"]
+    assert list(store.listing("d")) == ["d/a"]
+    for wrong in ("d/a", "../.og-tmp.1", "/.og-tmp.1"):
+        with pytest.raises(InvalidObjectPath):
+            store.delete_temporary(wrong)
+    store.delete_temporary("d/.og-tmp.0011223344556677")
+    store.delete_temporary("d/.og-tmp.0011223344556677")
+    assert not left.exists()
+
+
 def test_delete_many_removes_exactly_what_it_is_told(store: ControlStore) -> None:
     paths = [f"d/sub/{number:03}" for number in range(120)]
     for path in (*paths, "d/sub/late", "e/a"):

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.maintenance.drift import Classification
-from omnigraph_core.maintenance.optimize import Skipped
+from omnigraph_core.maintenance.optimized import Skipped
 from omnigraph_core.maintenance.repair import Action
 from omnigraph_core.settings import Settings
 from tests.support.readable import PERSON, contents, fresh

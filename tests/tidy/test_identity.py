@@ -15,7 +15,7 @@ from tests.support.processes import REPOSITORY
 
 CORE = REPOSITORY / "omnigraph_core"
 
-CONTROL = {"put", "delete", "delete_prefix", "delete_many"}
+CONTROL = {"put", "delete", "delete_prefix", "delete_many", "delete_temporary"}
 """Of a control store, which acts by path."""
 TABLES = {"delete_fork", "unlink_fork", "clear_leftovers", "delete_files", "stage_restore", "discard_files"}
 """Of tables."""
@@ -49,9 +49,13 @@ ALLOWED = {
     "catalog/files.py write_schema_files put": "a graph that does not exist yet, or files that are all lost",
     "change/plan.py _staged discard_files": "what this plan has just staged",
     "load/run.py Load._rebased discard_files": "what this plan has just staged",
-    "manifest/publisher.py Publisher.compact discard_files": "what it has just staged",
+    "manifest/publisher.py Publisher.rewrite discard_files": "what it has just staged",
     "manifest/stamp.py _sweep_run_branches delete_fork": "by the ref that was read; guarded",
     # ---- maintenance ----
+    "maintenance/control.py prune_manifest discard_files": "what it has just staged",
+    "maintenance/leftovers.py Leftovers._temporaries delete_temporary": "a random name; the sleeper fails",
+    "maintenance/leftovers.py Leftovers._removed delete_prefix": "a folder with an operation id in its name",
+    "maintenance/leftovers.py Leftovers.remove_unreferenced delete_files": "old; uuids; under the lock",
     "maintenance/cleanup.py Cleanup._collect delete_files": "detached versions; random numbers, and old",
     "maintenance/cleanup.py Cleanup._remove_dataset delete_files": "looked at again under the refs lock",
     "maintenance/cleanup.py Cleanup._remove_fork delete_fork": "by the ref that was read; guarded",
@@ -77,7 +81,7 @@ ALLOWED = {
     "write/forks.py fork_at delete_fork": "by the ref that was read, of another origin; guarded",
     "write/genesis.py _clear delete": "a root in which no graph was ever made, under the refs lock",
     "write/genesis.py _clear delete_prefix": "likewise",
-    "write/put_aside.py purge_deleted clear_leftovers": "under the refs lock; refuses what may be a branch",
+    "write/put_aside.py purge clear_leftovers": "under the refs lock; refuses what may be a branch",
     "write/put_aside.py forget_record delete": "a path with the identity of a branch in it; guarded",
     "write/recovery.py Recoverer._undo stage_restore": "committed exactly, so on the HEAD that was seen",
     "write/genesis.py _forget_record delete": "the record of an init that is done, under the refs lock",

@@ -50,6 +50,7 @@ SECTIONS = {
     "recovery_run": "`recovery`",
     "optimized": "`optimize`",
     "cleaned": "`cleanup`",
+    "maintained": "`maintain`",
     "findings": "`doctor`",
     "repaired": "`repair`",
     "relocated": "`relocate`",
