@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph_core.graph import Graph
 from omnigraph_core.settings import load_settings
 from tests.support.processes import Finished, Omnigraph
 from tests.support.s3server import ACCESS_KEY, SECRET_KEY
@@ -118,3 +119,44 @@ def test_what_is_wrong_is_said_once_clearly_and_soon(
             assert message in done.err
             assert "Traceback" not in done.err
         assert ACCESS_KEY not in done.err
+
+
+def test_maintenance_of_a_graph_in_s3(
+    run: Callable[..., Finished], s3_location: Callable[[], str], s3_environment: dict[str, str], people: Path
+) -> None:
+    """Every branch, the tagged commit and the deleted branch stay as they were."""
+    place = s3_location()
+    assert run("init", "--schema", people, place).code == 0
+    graph = open_graph(place, load_settings(s3_environment, Path("/")))
+    for number in range(6):
+        write_three(graph, f"p{number}")
+    graph.create_tag("v1", "main~4")
+    graph.create_branch("lazy", "main~2")
+    graph.create_branch("gone")
+    write_three(graph, "mine", "gone")
+    before = {ref: content_at(graph, ref) for ref in ("main", "lazy", "gone", "tag:v1")}
+    graph.delete_branch("gone")
+    spared = run("cleanup", place, "--keep", "3", "--json")
+    assert (spared.code, json.loads(spared.out)["branches_spared"]) == (0, ["gone"]), spared.err
+    graph.undelete_branch("gone")
+    done = run("maintain", place, "--keep", "3", "--grace", "0s", "--json")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert any(each["committed"] for each in answer["optimize"]["tables"])
+    assert answer["cleanup"]["commits_removed"] > 0
+    person = next(each for each in answer["cleanup"]["tables"] if each["table_key"] == "node:Person")
+    assert person["bytes_before"] - person["bytes_left"] == person["bytes_removed"] > 0
+    other = open_graph(place, load_settings(s3_environment, Path("/")))
+    assert {ref: content_at(other, ref) for ref in before} == before
+    assert run("snapshot", place, "--snapshot", "main~6").code == 6
+    write_three(other, "later")
+    check_whole(other)
+
+
+def content_at(graph: Graph, ref: str) -> dict[str, set[str]]:
+    """Ids per table, at a branch or a commit."""
+    snapshot = graph.snapshot_of(graph.commit(ref).commit_id)
+    return {
+        key: set(graph.door.tables.open(entry.ref, entry.table_version).read(["id"]).column("id").to_pylist())
+        for key, entry in snapshot.tables.items()
+    }

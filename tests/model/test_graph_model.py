@@ -31,6 +31,8 @@ from hypothesis.stateful import (
 
 from omnigraph_core import faults
 from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.history.removed import CommitRemoved
+from omnigraph_core.maintenance import control
 from omnigraph_core.manifest import reader
 from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.settings import Settings
@@ -64,6 +66,23 @@ FAILING_STEPS = [step for step in WRITE_STEPS if step != "write.after_d"]
 LEFT_PENDING = {"write.after_a", "recovery.sidecar_delete"}
 CREATE_STEPS = {"tables.fork_created": False, "branch.twin_created": False, "branch.manifest_created": True}
 DELETE_STEPS = ("tables.fork_ref_deleted", "branch.manifest_deleted")
+OPTIMIZE_STEPS = (
+    "optimize.staged",
+    "write.after_a",
+    "write.table_committed.1",
+    "write.after_b",
+    "write.published",
+    "optimize.manifest_rewritten",
+    "optimize.logs_rewritten",
+)
+CLEANUP_STEPS = (
+    "cleanup.decided",
+    "cleanup.recorded",
+    "cleanup.collected",
+    "cleanup.pruned",
+    "cleanup.fork_removed",
+    "branch.given_up",
+)
 IN_RECOVERY = sorted({*COMMON_RECOVERY_STEPS, *(step for steps in RECOVERY_STEPS.values() for step in steps)})
 
 
@@ -107,6 +126,8 @@ class Commit:
     by_recovery: bool = False
     id: str = ""
     pins: object = None
+    removed: bool = False
+    """By cleanup: it is listed, and cannot be read."""
 
 
 @dataclass(eq=False)
@@ -183,6 +204,9 @@ class GraphModel(RuleBasedStateMachine):
         # Control tables are compacted within the few commits an example has.
         self.patch.setattr(control_rewrite, "FRAGMENTS_MAX", 4)
         self.patch.setattr(reader, "FRAGMENTS_MAX", 4)
+        self.patch.setattr(control, "SUPERSEDED_ROWS_MAX", 2)
+        self.patch.setattr(control, "MANIFEST_DELETED_MAX", 2)
+        self.patch.setattr(control, "CONTROL_FRAGMENTS_MAX", 2)
         self.handles = [self._open(), self._open()]
         self.branches: dict[str, Branch] = {MAIN: Branch(MAIN)}
         genesis = Commit(None, {key: {} for key in TABLES}, self.branches[MAIN])
@@ -317,6 +341,11 @@ class GraphModel(RuleBasedStateMachine):
         commits = self._commits()
         start = commits[source % len(commits)] if old else self._branch(source).head
         ref = start.id if old else self._branch(source).name
+        if start.removed:
+            self._reopen()
+            with pytest.raises((BranchExists, CommitRemoved)):
+                self.handles[handle].create_branch(name, ref)
+            return
         if name in self.branches:
             with pytest.raises(BranchExists):
                 self.handles[handle].create_branch(name, ref)
@@ -403,6 +432,10 @@ class GraphModel(RuleBasedStateMachine):
     def _check_rows(self, commit: Commit) -> None:
         """Time travel: what the commit pins, and the rows of it."""
         graph = self.handles[self.turn % 2]
+        if commit.removed:
+            with pytest.raises(CommitRemoved):
+                graph.snapshot_of(commit.id)
+            return
         snapshot = graph.snapshot_of(commit.id)
         assert snapshot.head is not None
         assert snapshot.head.commit_id == commit.id
@@ -479,6 +512,49 @@ class GraphModel(RuleBasedStateMachine):
             self.failpoints.disarm()
 
 
+class MaintainedGraphModel(GraphModel):
+    """The same, with optimize and cleanup among the rules."""
+
+    # ---- maintenance: it changes no answer ----
+
+    @rule(branch=some, handle=st.integers(0, 1), step=st.none() | st.sampled_from(OPTIMIZE_STEPS))
+    def optimize(self, branch: int, handle: int, step: str | None) -> None:
+        self._reopen()
+        target = self._branch(branch)
+        before = len(self.handles[0].log().history(target.name))
+        with self._maybe_dies(handle) as reached:
+            if step is not None:
+                self.failpoints.arm(step, Killed(step))()
+            self.handles[handle].optimize(target.name)
+        self.seen["died in optimize"] += reached()
+        # What was published before it died stays; what was not is rolled forward or was never there.
+        self.handles[0] = self._open(OpenMode.READ_WRITE)
+        self.audits = Counter(each.recovery_kind for each in self.handles[0].recoveries())
+        found = self.handles[0].log().history(target.name)
+        for row in reversed(found[: len(found) - before]):
+            target.add(target.state, by_recovery=row.actor_id == "omnigraph:recovery")
+        self.seen["optimized"] += len(found) > before
+
+    @rule(handle=st.integers(0, 1), keep=st.integers(1, 4), step=st.none() | st.sampled_from(CLEANUP_STEPS))
+    def cleanup(self, handle: int, keep: int, step: str | None) -> None:
+        """The newest commits of every branch stay; killed or not, what is kept can be read."""
+        self._reopen()
+        with self._maybe_dies(handle) as reached:
+            if step is not None:
+                self.failpoints.arm(step, Killed(step))()
+            done = self.handles[handle].cleanup(keep=keep, grace_s=0.0, force=True)
+            assert not done.has_failed, done
+        self.seen["died in cleanup"] += reached()
+        removals, log = self.handles[handle].removals(), self.handles[handle].log()
+        kept = [commit for each in self.branches.values() for commit in each.chain()[:keep]]
+        for commit in self._commits():
+            is_removed = removals.removed_at(log.commits[commit.id]) is not None
+            assert is_removed or not commit.removed, "a removed commit is back"
+            assert not (is_removed and commit in kept and not commit.removed), "too much was removed"
+            self.seen["removed"] += is_removed and not commit.removed
+            commit.removed = is_removed
+
+
 class Once:
     """Does something the first time it is called, and then never again."""
 
@@ -509,10 +585,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(template: Path, examples: int, steps: int, **more: Any) -> Counter[str]:
+def run(
+    template: Path, examples: int, steps: int, model: type[GraphModel] = GraphModel, **more: Any
+) -> Counter[str]:
     """Run the examples; says what happened in them."""
     seen: Counter[str] = Counter()
-    machine = type("GraphModelHere", (GraphModel,), {"template": template, "seen": seen})
+    machine = type("GraphModelHere", (model,), {"template": template, "seen": seen})
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -534,6 +612,20 @@ def test_a_graph_agrees_with_dictionaries(template: Path) -> None:
     least = {SOME_TABLES: 1, "RolledBack": 3, "RolledForward": 10, "died in recovery": 1, "reused name": 1}
     assert {each: seen[each] for each in least if seen[each] < least[each]} == {}, dict(seen)
     assert len([each for each in set(DEATHS) if seen[each]]) > len(set(DEATHS)) / 2, dict(seen)
+
+
+def test_maintenance_changes_no_answer(template: Path) -> None:
+    seen = run(
+        template, 8, 16, MaintainedGraphModel, derandomize=True, database=None, phases=(Phase.generate,)
+    )
+    least = {"optimized": 1, "removed": 3, "died in cleanup": 1}
+    assert {each: seen[each] for each in least if seen[each] < least[each]} == {}, dict(seen)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_maintenance_changes_no_answer_for_long(template: Path) -> None:
+    run(template, 200, 40, MaintainedGraphModel)
 
 
 @pytest.mark.soak

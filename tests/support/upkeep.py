@@ -1,0 +1,112 @@
+"""Writers, a merging agent and a maintainer, each a process of its own that may be killed at any time.
+
+Runnable: `python -m tests.support.upkeep ROLE ROOT NAME COUNT JOURNAL`. A journal has one line for
+everything that was acknowledged; a process that is started again goes on after the last one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnigraph_core.errors import BusyError, ConflictError, NotFoundError, StorageError
+from omnigraph_core.graph import Graph
+from omnigraph_core.settings import Settings
+from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.writers import open_graph, write_three
+
+SETTINGS = Settings(fsync=False, actor="tester", lock_timeout_s=300.0)
+KEEP = 3
+GRACE_S = 5.0
+# A plan older than the grace may find that what it read is gone; that is said, and it is made again.
+LATE = (BusyError, ConflictError, NotFoundError, StorageError)
+TRIES = 20
+
+
+def write(graph: Graph, name: str, number: int) -> str:
+    key = f"{name}-{number}"
+    write_three(graph, key)
+    return key
+
+
+def merge(graph: Graph, name: str, number: int) -> str:
+    """A branch, two writes on it, into main, gone."""
+    key, branch = f"{name}-{number}", f"{name}-{number}-{os.getpid()}"
+    if branch not in graph.branches():
+        graph.create_branch(branch)
+    write_three(graph, f"{key}-first", branch)
+    write_three(graph, key, branch)
+    graph.merge(branch, into="main")
+    graph.delete_branch(branch)
+    return key
+
+
+def maintain(graph: Graph, name: str, number: int) -> str:
+    done = graph.maintain(keep=KEEP, grace_s=GRACE_S)
+    failed = [table.error for table in done.cleaned.tables if table.error] if done.cleaned else []
+    assert not failed, failed
+    return f"{name}-{number}"
+
+
+ROLES = {"write": write, "merge": merge, "maintain": maintain}
+
+
+def run(role: str, root: str, name: str, count: int, journal: Path) -> None:
+    done = len(acknowledged(journal))
+    for number in range(done, count):
+        for left in reversed(range(TRIES)):
+            graph = open_graph(root, SETTINGS)
+            try:
+                key = ROLES[role](graph, name, number)
+                break
+            except LATE:
+                if not left:
+                    raise
+        with journal.open("a") as lines:
+            lines.write(f"{key}\n")
+
+
+def acknowledged(journal: Path) -> list[str]:
+    return journal.read_text().splitlines() if journal.exists() else []
+
+
+@dataclass
+class Process:
+    """One of them, which is started again when it was killed."""
+
+    role: str
+    root: Path
+    name: str
+    count: int
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    @property
+    def journal(self) -> Path:
+        return self.root.parent / f"{self.name}.journal"
+
+    def start(self) -> None:
+        arguments = [self.role, str(self.root), self.name, str(self.count), str(self.journal)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.upkeep", *arguments],
+            cwd=REPOSITORY,
+            env=clean_environment(),
+            stderr=subprocess.PIPE,
+        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def finish(self) -> None:
+        _, errors = self.process.communicate()
+        assert self.process.returncode == 0, errors.decode()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), Path(sys.argv[5]))
