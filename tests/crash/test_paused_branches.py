@@ -49,7 +49,8 @@ def place(s3_location: Callable[[], str], settings: Settings) -> str:
 
 
 def write_person(graph: Graph, name: str, branch: str) -> None:
-    write_changes(graph, branch, {PERSON: Change({name: 1})})
+    # The value is written to the key column: every person has its own.
+    write_changes(graph, branch, {PERSON: Change({name: sum(name.encode())})})
 
 
 @pytest.fixture
