@@ -146,7 +146,8 @@ class GraphMaintenance(GraphMerges):
         arguments.flags(confirm=confirm, force=force)
         from omnigraph_core.maintenance.repair import repair
 
-        done = repair(self.door, self._line(branch), confirm=confirm, force=force, message=message)
+        memory = self.settings.memory_limit_bytes
+        done = repair(self.door, self._line(branch), memory, confirm=confirm, force=force, message=message)
         return replace(done, branch=branch)
 
     def _maintaining(self, actor: str | None, message: str | None) -> Signature:

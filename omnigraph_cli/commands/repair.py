@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError("--force needs --confirm")
         from omnigraph_core.graph import OpenMode
         from omnigraph_core.maintenance.drift import Classification
+        from omnigraph_core.maintenance.repair import Action
 
         graph = run.open(OpenMode.READ_WRITE)
         result = graph.repair(run.branch(branch), confirm=confirm, force=force, message=run.message)
@@ -64,6 +65,9 @@ def register(app: typer.Typer) -> None:
                 for each in drifted
             ],
         )
+        is_forced = any(each.action is Action.FORCED for each in drifted)
+        for each in result.breaks:
+            run.output.remark(f"{'broken now' if is_forced else 'adopting this would break'}: {each}")
         if result.commit_id is not None:
             run.output.remark(f"commit {result.commit_id}")
         elif not confirm:

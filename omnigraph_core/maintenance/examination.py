@@ -66,6 +66,17 @@ class Examination:
         """Files whose bytes are known to be others than they were. Lance is not given them to read:
         it may end the process over a changed length in a deletion file."""
 
+    @classmethod
+    def of_one(cls, door: Door, snapshot: Snapshot, schema: Schema, memory_bytes: int) -> Examination:
+        """Of a single state, which need not be published."""
+
+        def no_catalog() -> Catalog:
+            raise StorageError("a single state is examined with its own schema")
+
+        seen = cls(door, no_catalog, memory_bytes)
+        vars(seen).update(heads={snapshot.branch: snapshot}, schemas={snapshot.branch: schema})
+        return seen
+
     def fresh(self) -> Examination:
         """Another look, at the graph as it is by then."""
         again = Examination(self.door, self.read_catalog, self.memory_bytes)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from omnigraph_core.ids import new_ulid
+from omnigraph_core.maintenance.checks.rows import check_rows
 from omnigraph_core.maintenance.drift import Classification, TableDrift, drift_of, healed, own_tables
+from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.arrow import table_schema
@@ -53,30 +56,54 @@ class Repaired:
     branch: str
     tables: tuple[RepairedTable, ...]
     commit_id: str | None = None
+    breaks: tuple[str, ...] = ()
+    """Rules of the schema that rows of suspicious versions break, adopted or not."""
 
     @property
     def has_refused(self) -> bool:
         return any(table.action is Action.REFUSED for table in self.tables)
 
 
-def repair(door: Door, branch: str, *, confirm: bool, force: bool, message: str | None = None) -> Repaired:
+def repair(
+    door: Door, branch: str, memory_bytes: int, *, confirm: bool, force: bool, message: str | None = None
+) -> Repaired:
     """Look at every table of a branch; with `confirm`, decide about those that have drifted.
 
     Only rewrites are adopted without more ado. With `force` anything is, as long as the
-    table can still be read by the branch's schema.
+    table can still be read by the branch's schema; what it breaks is named before and after.
     """
     with door.locked(branch, "repair") as lock:
         attempt = Attempt(healed(door, branch, lock), door.schemas, lock)
         found = [drift_of(door, entry) for entry in own_tables(attempt.snapshot)]
+        breaks = _broken(door, attempt, found, memory_bytes)
         if not confirm:
-            return Repaired(branch, tuple(_judged(each, _previewed(each)) for each in found))
+            return Repaired(branch, tuple(_judged(each, _previewed(each)) for each in found), breaks=breaks)
         tables = {each.table_key: _decided(each, attempt.schema, force=force) for each in found}
         for each in found:
             if tables[each.table_key].action is Action.RESTORED:
                 door.undo_late_write(attempt.snapshot, _published(each), each.head, lock)
                 attempt = Attempt(healed(door, branch, lock), door.schemas, lock)
         commit_id = _adopt(door, attempt, [(each, tables[each.table_key]) for each in found], message)
-        return Repaired(branch, tuple(tables.values()), commit_id)
+        return Repaired(branch, tuple(tables.values()), commit_id, breaks)
+
+
+def _broken(door: Door, attempt: Attempt, found: Sequence[TableDrift], memory_bytes: int) -> tuple[str, ...]:
+    """What would be wrong with the branch if rows that nobody has checked became part of it."""
+    unchecked = [
+        each
+        for each in found
+        if each.classification in (Classification.SUSPICIOUS, Classification.UNVERIFIABLE)
+        and _fits(each, attempt.schema)
+    ]
+    if not unchecked:
+        return ()
+    entries = {
+        each.table_key: replace(each.entry, table_version=each.head.version, row_count=each.head.count_rows())
+        for each in unchecked
+    }
+    state = replace(attempt.snapshot, tables={**attempt.snapshot.tables, **entries})
+    seen = Examination.of_one(door, state, attempt.schema, memory_bytes)
+    return tuple(f"{each.where}: {each.message}" for each in check_rows(seen))
 
 
 def _previewed(drift: TableDrift) -> Action:

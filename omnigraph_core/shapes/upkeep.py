@@ -185,6 +185,7 @@ def repaired(result: Repaired, uri: str) -> JsonObject:
             for table in result.tables
         ],
         "commit": result.commit_id,
+        "breaks": list(result.breaks),
     }
 
 

@@ -37,6 +37,11 @@ LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     "relocate": (("relocate", "g", "--json"),),
     "spark": (("spark", "submit", "--help"), ("spark", "nope")),
     "completion": (("completion", "zsh"),),
+    "undo": (("undo", "--store", "g", "--dry-run"), ("undo", "nothing", "--store", "g")),
+    "op": (("op", "log", "g", "--limit", "1"),),
+    "blame": (("blame", "Person/Ann", "--store", "g"),),
+    "maintain": (("maintain", "g", "--keep", "2"),),
+    "warm": (("warm", "nope"),),
     "version": (("version",),),
 }
 

@@ -123,7 +123,11 @@ def test_repair(graph: Graph, omnigraph: Omnigraph) -> None:
     person = next(each for each in json.loads(refused.out)["tables"] if each["table_key"] == PERSON)
     assert (refused.code, person["action"], person["operations"]) == (1, "refused", ["Delete"])
     assert omnigraph("repair", uri, "--force").code == 2
-    assert omnigraph("repair", uri, "--confirm", "--force").code == 0
+    src, _ = json.loads(refused.out)["breaks"]
+    assert "edge:Knows: 1 edges have a src that Person does not have: 'p0'" in src
+    assert "adopting this would break: main edge:Knows" in omnigraph("repair", uri).err
+    forced = omnigraph("repair", uri, "--confirm", "--force")
+    assert (forced.code, forced.err.count("broken now: main edge:Knows")) == (0, 2)
     assert graph.log().history("main")[0].actor_id == "omnigraph:repair:force"
     assert graph.snapshot().entry(PERSON).row_count == 4
-    check_whole(graph)
+    assert [each.code for each in graph.doctor() if each.counts] == ["dangling-edge"] * 2
