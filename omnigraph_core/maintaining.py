@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ class GraphMaintenance(GraphMerges):
 
         arguments.text_lists(types=types)
         chosen_types(list(self._schema_of(self.snapshot(branch)).types()), types)
+        if not dry_run:
+            self._storage.require_writable()
         optimizer = self._optimizer(self._line(branch), self._maintaining(actor, message), progress)
         done = optimizer.preview(types) if dry_run else optimizer.run(types)
         return replace(done, branch=branch)
@@ -80,11 +82,13 @@ class GraphMaintenance(GraphMerges):
 
         policy = checked_policy(keep, None, grace_s, force=False)
         signature = self._maintaining(actor, message)
+        self._storage.require_writable()
         return maintain(
             self.door,
             lambda line: self._optimizer(line, signature, progress),
             lambda: self.cleanup(keep=keep, grace_s=grace_s, actor=actor, progress=progress),
             policy,
+            called=self._called(),
             if_needed=if_needed,
         )
 
@@ -115,7 +119,27 @@ class GraphMaintenance(GraphMerges):
 
         policy = checked_policy(keep, older_than_s, grace_s, force=force)
         signed = self._maintaining(actor, None).actor or MAINTENANCE_ACTOR
-        return Cleanup(self.door, policy, signed, dry_run=dry_run, progress=progress).run()
+        if not dry_run:
+            self._storage.require_writable()
+        called = self._called()
+        done = Cleanup(self.door, policy, signed, dry_run=dry_run, progress=progress).run()
+        return replace(
+            done,
+            tables=tuple(replace(each, branch=called(each.branch)) for each in done.tables),
+            branches_purged=tuple(map(called, done.branches_purged)),
+            branches_spared=tuple(map(called, done.branches_spared)),
+        )
+
+    def _called(self) -> Callable[[str], str]:
+        """What the branch of a line is called, or was when it was deleted; else the line itself."""
+        names = self._names()
+        if not names.entries:
+            return str
+        from omnigraph_core.history.deleted import read_deleted
+
+        branches = [*(each.on for each in read_deleted(self._storage.control)), *self._live()]
+        found = {each.name: names.of(each) for each in branches}
+        return lambda line: found.get(line, line)
 
     def doctor(self, *, deep: bool = False, progress: Progress = silent) -> list[Finding]:
         """Look for whatever is not as it must be; writes nothing. A deep look reads every file."""
@@ -146,6 +170,7 @@ class GraphMaintenance(GraphMerges):
         arguments.flags(confirm=confirm, force=force)
         from omnigraph_core.maintenance.repair import repair
 
+        self._storage.require_writable()
         memory = self.settings.memory_limit_bytes
         done = repair(self.door, self._line(branch), memory, confirm=confirm, force=force, message=message)
         return replace(done, branch=branch)

@@ -72,13 +72,15 @@ class Decider:
         log = read_log(self._tables, manifest)
         store_now_s = self._store_now_s()
         kept = Keeper(manifest, log, removals, self._policy, now).run(places, store_now_s)
+        unread = tuple(self._unread(places, kept, store_now_s))
+        read = [each for each in places if each not in unread]
         return Decision(
             now_s=store_now_s,
             kept=kept,
             places=tuple(places),
-            lines=tuple(self._lines(places, kept, store_now_s)),
-            forks=tuple(self._orphans(places, kept)),
-            datasets=tuple(self._unread(places, kept, store_now_s)),
+            lines=tuple(self._lines(read, kept, store_now_s)),
+            forks=tuple(self._orphans(read, kept)),
+            datasets=unread,
             floors=tuple(self._floors(log, kept, removals, now)),
             removals=removals,
             commits_removed=sum(

@@ -6,6 +6,7 @@ What cannot be done on one branch stops nothing else: it is for cron, and the ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.deleted import read_deleted
@@ -52,35 +53,40 @@ def maintain(
     clean: Callable[[], Cleaned],
     policy: Policy,
     *,
+    called: Callable[[str], str],
     if_needed: bool,
 ) -> Maintained:
-    reasons = tuple(find_needs(door, make_optimizer, policy)) if if_needed else ()
+    """`called` says what people call the branch of a line."""
+    reasons = tuple(find_needs(door, make_optimizer, policy, called)) if if_needed else ()
     if if_needed and not reasons:
         return Maintained(())
     optimized: list[Optimized] = []
     failures: list[Failure] = []
     for branch in door.manifest.branch_names():
         try:
-            optimized.append(make_optimizer(branch).run())
+            optimized.append(replace(make_optimizer(branch).run(), branch=called(branch)))
         except OmnigraphError as error:
-            failures.append(Failure(branch, str(error)))
+            failures.append(Failure(called(branch), str(error)))
     return Maintained(reasons, tuple(optimized), clean(), tuple(failures))
 
 
-def find_needs(door: Door, make_optimizer: Callable[[str], Optimizer], policy: Policy) -> Iterator[str]:
+def find_needs(
+    door: Door, make_optimizer: Callable[[str], Optimizer], policy: Policy, called: Callable[[str], str]
+) -> Iterator[str]:
     """Every reason to maintain the graph; reads listings and manifests, and writes nothing."""
     for branch in door.manifest.branch_names():
         for table in make_optimizer(branch).look():
-            yield from _needs_of(branch, table)
+            yield from _needs_of(called(branch), table)
     most = policy.keep + NEEDED_VERSIONS
     for ref in dataset_refs(door.manifest):
         for line, times in look_at(door.tables, ref).times.items():
             if len(times.written) > most:
-                yield f"{ref.key} on {name_of(line)} has {len(times.written)} versions"
+                yield f"{ref.key} on {called(name_of(line))} has {len(times.written)} versions"
     control = door.storage.control
     deleted = read_deleted(control)
     stays = spared(deleted, read_tags(control), now_us(), policy.grace_s)
-    yield from (f"the deleted branch {each.name} is past its grace" for each in deleted if each not in stays)
+    late = (called(each.name) for each in deleted if each not in stays)
+    yield from (f"the deleted branch {name} is past its grace" for name in late)
 
 
 def _needs_of(branch: str, table: OptimizedTable) -> Iterator[str]:

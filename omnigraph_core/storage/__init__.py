@@ -12,6 +12,7 @@ from dataclasses import field
 from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.control import ControlObject, ControlStore, ObjectChanged, ObjectExists, Stored
+from omnigraph_core.storage.failures import check_writable
 from omnigraph_core.storage.flock import LocalLocks
 from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.storage.location import Location, parse_location
@@ -63,6 +64,11 @@ class Storage:
         for a minute and then say little. Does nothing on a local disk.
         """
         self.control.probe()
+
+    def require_writable(self) -> None:
+        """Raise a `StorageError` if a local disk is read-only or keeps us out; S3 says so by itself."""
+        if self.location.is_local:
+            check_writable(self.location.path)
 
 
 def open_storage(location: Location, settings: Settings) -> Storage:

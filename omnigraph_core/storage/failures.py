@@ -8,6 +8,7 @@ words. Every error names the path it is about.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,14 @@ def translated(action: str, path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         raise storage_failure(error, action, path) from error
+
+
+def check_writable(folder: Path) -> None:
+    """`AccessDenied` if nothing can be written there; it is asked, not tried."""
+    if not os.access(folder, os.W_OK):
+        is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+        error = OSError(errno.EROFS if is_read_only else errno.EACCES, "not writable")
+        raise storage_failure(error, "write to", folder)
 
 
 def storage_failure(error: OSError, action: str, path: Path | str) -> StorageFailure:

@@ -13,6 +13,7 @@ from omnigraph_core.errors import NotFoundError, OmnigraphError, RefusedError, U
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.names import NamesDamaged
 from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.maintenance import maintain
 from omnigraph_core.manifest.reader import BranchNotFound
 from omnigraph_core.merge.undo import CannotUndo
 from omnigraph_core.settings import Settings
@@ -212,6 +213,40 @@ def test_cleanup_keeps_what_a_renamed_branch_needs(graph: Graph) -> None:
     graph.merge("lazy", "review")
     check_whole(graph)
     check_log(graph)
+
+
+def test_maintenance_calls_a_renamed_branch_by_its_name(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.rename_branch("dev", "review")
+    graph.create_branch("gone")
+    graph.rename_branch("gone", "lost")
+    graph.delete_branch("lost")
+    for number in range(4):
+        put(graph, "review", q=number)
+    monkeypatch.setattr(maintain, "NEEDED_VERSIONS", 1)
+    monkeypatch.setattr(maintain, "NEEDED_FRAGMENTS", 2)
+    planned = graph.cleanup(keep=3, grace_s=0.0, dry_run=True)
+    done = graph.maintain(keep=3, grace_s=0.0, if_needed=True)
+    assert done.cleaned is not None
+    assert [each.branch for each in done.optimized] == ["child", "review", "lazy", "main"]
+    assert done.cleaned.branches_purged == planned.branches_purged == ("lost",)
+    for cleaned in (planned, done.cleaned):
+        shown = {each.branch for each in cleaned.tables}
+        assert ({"review", "lost"} - shown, {"dev", "gone"} & shown) == (set(), set())
+    said = " ".join(done.reasons)
+    assert ("on review" in said, "branch lost is past" in said) == (True, True)
+    assert ("on dev" in said, "branch gone" in said) == (False, False)
+    assert graph.optimize("review").branch == "review"
+
+
+def test_maintain_names_the_renamed_branch_that_it_could_not_do(graph: Graph) -> None:
+    graph.rename_branch("dev", "review")
+    entry = graph.snapshot("review").entry("node:Item")
+    newest = min((graph.location.path / entry.ref.directory / "_versions").glob("*.manifest"))
+    newest.write_bytes(b"")
+    done = graph.maintain(keep=3, grace_s=0.0)
+    assert [each.branch for each in done.failures] == ["review"]
 
 
 def test_a_record_of_names_that_cannot_be_read_is_damage(graph: Graph) -> None:
