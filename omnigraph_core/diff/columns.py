@@ -108,6 +108,18 @@ def matched_properties(tables: Tables, before: Side, after: Side) -> Sequence[tu
     return [(was, prop) for was, prop in pairs if was is not None]
 
 
+def same_properties(tables: Tables, before: Side, after: Side) -> dict[str, str]:
+    """Properties that are the same stored column on both sides: the later name, then the earlier.
+
+    A name that was given up and used again is no sign of it.
+    """
+    by_now = {
+        theirs: mine for mine, theirs in common_columns(tables, before.table, after.table, strictly=True)
+    }
+    found = {prop.name: by_now.get(prop.name, "") for prop in after.entity.properties}
+    return {name: was for name, was in found.items() if before.entity.find_property(was) is not None}
+
+
 def _are_comparable(old: Property, new: Property) -> bool:
     """Are they of one type, or is one of the types wider?"""
     return any(

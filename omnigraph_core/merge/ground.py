@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from omnigraph_core.diff.columns import matched_properties
+from omnigraph_core.diff.columns import same_properties
 from omnigraph_core.diff.graph import State
 from omnigraph_core.errors import ConflictError
 from omnigraph_core.merge.lens import Lens
@@ -22,7 +22,8 @@ from omnigraph_core.schema.evolve import Code, MigrationPlan, Unsupported, plan_
 from omnigraph_core.schema.evolve.identity import Identity, by_name, same_names
 from omnigraph_core.schema.evolve.text import described
 from omnigraph_core.schema.evolve.three_way import Combined, SchemasClash, Side, three_way
-from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.lineage import lasting_root
 
 
 class SchemasDiffer(ConflictError):
@@ -78,6 +79,32 @@ class Ground:
         found = next(each for each in state.schema.types() if each.table_key == key)
         return Lens(entity, state.side(self.tables, found), since.properties[entity.table_key])
 
+    def roots(self) -> dict[str, dict[str, int]]:
+        """By table key, the first field ids of columns that only theirs has, where ours had them before.
+
+        What a merge gives back is what it was, to every later merge.
+        """
+        found: dict[str, dict[str, int]] = {}
+        ours, theirs = self.sides.ours, self.sides.theirs
+        for entity in self.schema.types():
+            key = entity.table_key
+            if key not in self.since_ours.types or key not in self.since_theirs.types:
+                continue
+            mine, yours = self.since_ours.properties[key], self.since_theirs.properties[key]
+            new = {name: yours[name] for name in yours if name not in mine}
+            if not new:
+                continue
+            here, there = (self._table(state, entity) for state in (ours, theirs))
+            if here.ref.path == there.ref.path:
+                roots = {name: lasting_root(self.tables, here, there, was) for name, was in new.items()}
+                found[key] = {name: root for name, root in roots.items() if root is not None}
+        return found
+
+    def _table(self, state: State, entity: EntityType) -> Table:
+        side = self.lens(state, entity).side
+        assert side is not None
+        return side.table
+
     def key_of(self, state: State, entity: EntityType) -> str | None:
         """What a state calls the table of a type; None if it has none."""
         return self._since(state).types.get(entity.table_key)
@@ -117,7 +144,7 @@ class Ground:
 def common_ground(tables: Tables, sides: Sides, source: str, target: str) -> Ground:
     """The ground of a merge, or `SchemasDiffer`."""
     ours, theirs = sides.ours, sides.theirs
-    if ours.schema == theirs.schema:
+    if ours.schema == theirs.schema and _keep_their_names(tables, sides):
         same = by_name(ours.schema, ours.schema)
         return Ground(tables, sides, ours.schema, same, same)
     try:
@@ -133,6 +160,19 @@ def common_ground(tables: Tables, sides: Sides, source: str, target: str) -> Gro
         raise differing(tables, sides, source, target, clash.reasons) from None
     return Ground(
         tables, sides, found.schema, found.since_ours, found.since_theirs, None if plan.is_empty else plan
+    )
+
+
+def _keep_their_names(tables: Tables, sides: Sides) -> bool:
+    """Is all that both sides have of a base still called what it was?
+
+    Sides of one schema may have come to it by different ways: a name may have been used again.
+    """
+    return all(
+        identity(tables, base, side) == by_name(base.schema, side.schema)
+        for base in sides.bases.values()
+        for side in (sides.ours, sides.theirs)
+        if base is not side
     )
 
 
@@ -180,8 +220,6 @@ def _combined(tables: Tables, sides: Sides) -> Combined:
 
 def identity(tables: Tables, old: State, new: State) -> Identity:
     """Which of an older state's types and properties those of a newer one are."""
-    if old.schema == new.schema:
-        return by_name(old.schema, new.schema)
     places, types = old.by_path(), {}
     for path, entity in new.by_path().items():
         if path in places:
@@ -201,9 +239,7 @@ def identity(tables: Tables, old: State, new: State) -> Identity:
 def _properties(
     tables: Tables, old: State, before: EntityType, new: State, after: EntityType
 ) -> dict[str, str]:
-    if before.properties == after.properties:
+    was, now = (state.snapshot.entry(each.table_key) for state, each in ((old, before), (new, after)))
+    if was.table_path != now.table_path or (was.ref, was.table_version) == (now.ref, now.table_version):
         return same_names(before, after)
-    was, now = old.side(tables, before), new.side(tables, after)
-    if was.table.ref.path != now.table.ref.path:
-        return same_names(before, after)
-    return {prop.name: origin.name for origin, prop in matched_properties(tables, was, now)}
+    return same_properties(tables, old.side(tables, before), new.side(tables, after))

@@ -21,8 +21,6 @@ from omnigraph_core.schema import EntityType, Property
 def lost_edits(ground: Ground) -> list[str]:
     """A line for each type and property that is gone in the result, and was written by one side since."""
     sides = ground.sides
-    if all(each.schema == ground.schema for each in (*sides.bases.values(), sides.ours, sides.theirs)):
-        return []
     found = [*_lost_by(ground, sides.ours, "ours"), *_lost_by(ground, sides.theirs, "theirs")]
     return sorted(found)
 

@@ -46,7 +46,7 @@ def planned_with_schema(
     source = source_at(control, schema_hash(wanted)) or render(wanted)
     kept = keep_schema(control, source, wanted)
     faults.hit("schema.kept")
-    staging = MigrationStaging(door, attempt, ground.plan, on_record, changes.tables)
+    staging = MigrationStaging(door, attempt, ground.plan, on_record, changes.tables, ground.roots())
     plan = staging.staged(NewSchema(kept, source), intent.actor or "", intent.message)
     faults.hit("schema.staged")
     return replace(

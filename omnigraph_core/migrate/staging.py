@@ -24,6 +24,7 @@ from omnigraph_core.migrate.new_tables import new_table
 from omnigraph_core.rules.changeset import Change
 from omnigraph_core.schema.arrow import arrow_field, arrow_type, table_schema
 from omnigraph_core.schema.evolve import Column, MigrationPlan, Mode, TableImage
+from omnigraph_core.tables.columns import field_roots
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.evolve import ColumnChange, stage_columns
 from omnigraph_core.tables.preview import previewed
@@ -42,6 +43,7 @@ class MigrationStaging:
     """Stages one migration of one branch, whose lock and the refs lock are held.
 
     `rows` are changes of rows that go with it, by table key, in the columns of the new schema.
+    `roots` are the first field ids of new columns that had been there before, likewise.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class MigrationStaging:
         plan: MigrationPlan,
         on_record: FilesOnRecord,
         rows: Mapping[str, Change] | None = None,
+        roots: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         if attempt.lock is None:
             raise InternalError("a schema is applied under the lock of its branch")
@@ -61,6 +64,7 @@ class MigrationStaging:
         self._guard = attempt.lock.check
         self._on_record = on_record
         self._rows = dict(rows or {})
+        self._roots = dict(roots or {})
         self._operation_id = on_record.operation_id
         self._tables: list[TableWrite] = []
         self._registrations: list[Registration] = []
@@ -129,7 +133,7 @@ class MigrationStaging:
 
     def _evolved(self, found: WritableTable, image: TableImage) -> list[StagedWrite]:
         """The columns, and the rows that are written in them."""
-        wanted = _changes(image)
+        wanted = _changes(image, self._known_roots(found.table, image))
         if image.entity.table_key not in self._rows:
             return self._staged_columns(found.table, wanted, drops=bool(image.dropped))
         relaxed = [_relaxed(each, found) for each in wanted]
@@ -148,6 +152,16 @@ class MigrationStaging:
                 for write in self._staged_columns(table, same, drops=False):
                     staged.append(following(write, start + len(staged)))
         return staged
+
+    def _known_roots(self, table: Table, image: TableImage) -> dict[str, int]:
+        """Of columns that come back, and of those that are made anew in the place of another."""
+        ids = field_roots(table)
+        remade = {
+            each.prop.name: ids[each.origin.name]
+            for each in image.columns
+            if not each.known and each.origin is not None
+        }
+        return {**self._roots.get(image.entity.table_key, {}), **remade}
 
     def _staged_rows(self, found: WritableTable, key: str) -> StagedWrite:
         staged = stage_rows(self._door, found, self._rows[key], self._operation_id)
@@ -193,13 +207,14 @@ class MigrationStaging:
         return [Tombstone(key, self._base.entry(key).table_version + 1) for key in sorted(gone)]
 
 
-def _changes(image: TableImage) -> list[ColumnChange]:
+def _changes(image: TableImage, roots: Mapping[str, int]) -> list[ColumnChange]:
     """The columns a table is to have: the key columns as they are, then the properties."""
     columns = {each.prop.name: each for each in image.columns}
-    return [
+    found = [
         ColumnChange(field, field.name) if field.name not in columns else _change(columns[field.name])
         for field in table_schema(image.entity)
     ]
+    return [replace(each, root=roots.get(each.field.name)) for each in found]
 
 
 def _relaxed(change: ColumnChange, found: WritableTable) -> ColumnChange:

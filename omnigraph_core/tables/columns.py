@@ -8,7 +8,7 @@ this module knows four fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.records import dataclass
@@ -24,6 +24,7 @@ _VARINT, _TEXT = 0, 2
 _TOP = -1
 
 _HIGHEST_ID = "omnigraph.highest_field_id"
+_ROOTS = "omnigraph.field_roots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,14 @@ def stored_columns(schema: Any) -> dict[str, StoredColumn]:
     return {column.name: column for column in map(_column, found)}
 
 
+def stored_shape(field: pa.Field) -> tuple[pa.DataType, bytes | None]:
+    """The type as it is stored, and the name of its extension, whether Arrow knows that or not."""
+    stored = getattr(field.type, "storage_type", field.type)
+    named = getattr(field.type, "extension_name", None)
+    metadata = (field.metadata or {}).get(b"ARROW:extension:name")
+    return stored, metadata if named is None else named.encode()
+
+
 def new_column(field: pa.Field, first_id: int) -> StoredColumn:
     """A column that no data file knows yet, under this id and the ones that follow."""
     import pyarrow as pa
@@ -61,12 +70,36 @@ def new_column(field: pa.Field, first_id: int) -> StoredColumn:
     return _column([_shifted(message, first_id) for message in messages])
 
 
-def lance_schema(table: Table, columns: Sequence[StoredColumn]) -> Any:
-    """A Lance schema of these columns for the table, which remembers the ids that were given away."""
+def field_roots(table: Table) -> dict[str, int]:
+    """The columns by name, each with the id that it was made under.
+
+    A column that is written anew, in a wider type, has a new id and stays what it was. So has one
+    that a merge brings back.
+    """
+    made = {field.name(): field.id() for field in table.lance.lance_schema.fields()}
+    roots = _roots(table)
+    return {name: roots.get(id_, id_) for name, id_ in made.items()}
+
+
+def _roots(table: Table) -> dict[int, int]:
+    known = json.loads(schema_metadata(table).get(_ROOTS, "{}"))
+    return {int(id_): root for id_, root in known.items()}
+
+
+def lance_schema(
+    table: Table, columns: Sequence[StoredColumn], roots: Mapping[int, int] | None = None
+) -> Any:
+    """A Lance schema of these columns for the table, which remembers the ids that were given away.
+
+    `roots` has the first ids of columns that got new ones.
+    """
     from lance.schema import LanceSchema
 
     ids = [id_ for column in columns for id_ in column.ids]
     metadata = schema_metadata(table) | {_HIGHEST_ID: str(max(highest_id(table), *ids))}
+    known = {id_: root for id_, root in {**_roots(table), **(roots or {})}.items() if id_ in set(ids)}
+    if known or _ROOTS in metadata:
+        metadata[_ROOTS] = json.dumps({str(id_): root for id_, root in known.items()})
     as_bytes = json.dumps({key: list(value.encode()) for key, value in metadata.items()})
     return LanceSchema._from_protos(as_bytes, *(each for column in columns for each in column.messages))
 

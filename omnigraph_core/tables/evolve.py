@@ -24,10 +24,12 @@ from omnigraph_core.storage import Storage
 from omnigraph_core.tables.column_files import ColumnFiles, OnWritten, not_told, write_columns
 from omnigraph_core.tables.columns import (
     StoredColumn,
+    field_roots,
     highest_id,
     lance_schema,
     new_column,
     stored_columns,
+    stored_shape,
 )
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import file_name
@@ -42,11 +44,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """A column as it is to be. Without an `origin` it is new: every row gets `fill`, else null."""
+    """A column as it is to be. Without an `origin` it is new: every row gets `fill`, else null.
+
+    A new one may still be a column from before to whoever compares: the one with the field id
+    `root`, without its values.
+    """
 
     field: pa.Field
     origin: str | None
     fill: pa.Scalar | None = None
+    root: int | None = None
 
 
 def stage_columns(
@@ -115,7 +122,7 @@ class _Change:
     def _kept(self, number: int) -> bool:
         """Do the stored values stay as they are?"""
         origin = self._wanted[number].origin
-        return origin is not None and _shape(self._wanted[number].field) == _shape(
+        return origin is not None and stored_shape(self._wanted[number].field) == stored_shape(
             self.table.schema.field(origin)
         )
 
@@ -161,7 +168,7 @@ class _Change:
         filled = self._filled(base)
         taken = (id_ for column in filled.columns.values() for id_ in column.ids)
         next_id = 1 + max(highest_id(base), highest_id(self.table), *taken)
-        columns = []
+        columns, roots = [], {}
         for number, each in enumerate(self._wanted):
             if self._kept(number):
                 column = self._renamed(number)
@@ -171,16 +178,26 @@ class _Change:
                 column = new_column(each.field, next_id)
                 next_id += len(column.ids)
             columns.append(column)
+            root = self._root(number)
+            if root is not None:
+                roots[column.ids[0]] = root
         live = {id_ for column in columns for id_ in column.ids}
         fragments = [
             replace(each, files=[file for file in each.files if live & set(file.fields)])
             for each in filled.fragments
         ]
-        schema = lance_schema(self.table, columns)
+        schema = lance_schema(self.table, columns, roots)
         operation = LanceOperation.Merge(fragments, schema)
         return prepare(
             self.table.ref, StageKind.COLUMNS, read_version, operation, self._operation_id, filled.files
         )
+
+    def _root(self, number: int) -> int | None:
+        """The first id of a column that is written anew, or that stands for one from before."""
+        origin = self._wanted[number].origin
+        if origin is None:
+            return self._wanted[number].root
+        return None if self._kept(number) else field_roots(self.table)[origin]
 
     def _renamed(self, number: int) -> StoredColumn:
         change = self._wanted[number]
@@ -240,7 +257,7 @@ def _faults(before: Table, after: Table, wanted: Sequence[ColumnChange]) -> Iter
         if not _same_field(field, change.field):
             yield f"'{field.name}' is {field}"
         origin = None if change.origin is None else old[change.origin]
-        kept = change.origin is not None and _shape(before.schema.field(change.origin)) == _shape(
+        kept = change.origin is not None and stored_shape(before.schema.field(change.origin)) == stored_shape(
             change.field
         )
         if kept and origin is not None and column.ids != origin.ids:
@@ -260,12 +277,7 @@ def _files(table: Table) -> list[Any]:
 def _same_field(found: pa.Field, wanted: pa.Field) -> bool:
     """Extension types are compared by how they are stored and by their name."""
     return bool(
-        _shape(found) == _shape(wanted) and found.nullable == wanted.nullable and found.name == wanted.name
+        stored_shape(found) == stored_shape(wanted)
+        and found.nullable == wanted.nullable
+        and found.name == wanted.name
     )
-
-
-def _shape(field: pa.Field) -> tuple[pa.DataType, bytes | None]:
-    stored = getattr(field.type, "storage_type", field.type)
-    named = getattr(field.type, "extension_name", None)
-    metadata = (field.metadata or {}).get(b"ARROW:extension:name")
-    return stored, metadata if named is None else named.encode()

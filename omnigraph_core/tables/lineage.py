@@ -6,9 +6,10 @@ mean the same by one of them only if it was handed out before the lineages parte
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.columns import field_roots
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import VersionNotFound
 from omnigraph_core.tables.fork_refs import read_fork
@@ -45,21 +46,34 @@ def _line(tables: Tables, table: Table) -> list[tuple[str, int]]:
     return list(zip(identities, (*fork.forked_at, table.version), strict=True))
 
 
-def common_columns(tables: Tables, a: Table, b: Table) -> tuple[tuple[str, str], ...]:
+def common_columns(
+    tables: Tables, a: Table, b: Table, *, strictly: bool = False
+) -> tuple[tuple[str, str], ...]:
     """Columns of `a` with what they are called in `b`: by field identity, or else by name.
 
-    A column that was renamed keeps its field id. One whose type was widened, or that was dropped
-    and made again, has another and keeps its name.
+    A column that was renamed, or widened, is what it was. One that was dropped and made again has
+    its name only: `strictly`, it is another one. What both lineages made since they parted has
+    nothing but its name to be told by.
     """
-    ours, theirs = _fields(a), _fields(b)
+    ours, theirs = field_roots(a), field_roots(b)
     if ours == theirs:
         return tuple((name, name) for name in ours)
-    known = _ids_before(tables, a, b)
-    by_id = {id_: name for name, id_ in theirs.items() if id_ in known}
-    pairs = {name: by_id[id_] for name, id_ in ours.items() if id_ in by_id}
+    known = _roots_before(tables, a, b)
+    by_root = {root: name for name, root in theirs.items() if root in known}
+    pairs = {name: by_root[root] for name, root in ours.items() if root in by_root}
     left = theirs.keys() - set(pairs.values())
-    pairs |= {name: name for name in ours if name not in pairs and name in left}
+    if strictly:
+        left = {name for name in left if theirs[name] not in known}
+    for name, root in ours.items():
+        if name not in pairs and name in left and not (strictly and root in known):
+            pairs[name] = name
     return tuple((name, pairs[name]) for name in ours if name in pairs)
+
+
+def lasting_root(tables: Tables, table: Table, other: Table, name: str) -> int | None:
+    """The first id of a column of `other`, if it means the same in `table`."""
+    root = field_roots(other)[name]
+    return root if root in _roots_before(tables, other, table) else None
 
 
 def keep_their_values(
@@ -71,7 +85,7 @@ def keep_their_values(
     that only one of them has, nobody can tell.
     """
     ours, theirs = _fields(a), _fields(b)
-    known = _ids_before(tables, a, b)
+    known = set(_before(tables, a, b, _fields).values())
     if not known:
         return False
     found = []
@@ -86,18 +100,23 @@ def _fields(table: Table) -> dict[str, int]:
     return {field.name(): field.id() for field in table.lance.lance_schema.fields()}
 
 
-def _ids_before(tables: Tables, a: Table, b: Table) -> set[int]:
-    """The field ids that mean the same in both: those handed out before the lineages parted."""
+def _roots_before(tables: Tables, a: Table, b: Table) -> set[int]:
+    """The first ids of columns that mean the same in both: those made before the lineages parted."""
+    return set(_before(tables, a, b, field_roots).values())
+
+
+def _before(tables: Tables, a: Table, b: Table, of: Callable[[Table], dict[str, int]]) -> dict[str, int]:
+    """The columns with ids that were handed out before the lineages parted; none if nobody can tell."""
     if a.ref.branch == b.ref.branch:
-        return set(_fields(a).values())
+        return of(a)
     parted = parting(tables, a, b)
     names = _names(tables, a)
     if not parted.version or parted.depth >= len(names):
-        return set()
+        return {}
     try:
-        return set(_fields(tables.open(a.ref.on(names[parted.depth]), parted.version)).values())
+        return of(tables.open(a.ref.on(names[parted.depth]), parted.version))
     except VersionNotFound:
-        return set()
+        return {}
 
 
 def _names(tables: Tables, table: Table) -> list[str | None]:

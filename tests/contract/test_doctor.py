@@ -57,6 +57,16 @@ def codes(graph: Graph, *, deep: bool = False) -> set[str]:
     return {each.code for each in found}
 
 
+def test_columns_of_every_kind_are_those_of_their_type(tmp_path: Path) -> None:
+    """Whatever Arrow calls them: a blob is stored under a type of Lance's own."""
+    root = str(tmp_path / "kinds")
+    first = "node P { k: String @key  b: Blob?  v: Vector(2)?  l: [I32]?  d: DateTime?  e: enum(x, y)? }"
+    made = Graph.init(root, first, SETTINGS)
+    made.change('query q() { insert P { k: "a" } }')
+    made.apply_schema(first.replace("b: Blob?", "b: Blob?  c: Blob?"))
+    assert "columns" not in codes(made)
+
+
 def smuggle(graph: Graph, key: str, rows: list[dict[str, object]], branch: str = "main") -> None:
     """Rows that no rule has seen, adopted by repair."""
     entry = graph.snapshot(branch).entry(key)

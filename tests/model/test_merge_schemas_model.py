@@ -1,8 +1,9 @@
 """Random rows and random migrations on two branches merge like dictionaries that know who is who.
 
-The oracle has columns by tokens: a column keeps its token when it is renamed or widened, and the
-two sides share those of the base. It merges names and types of columns, then the rows, value by
-value; and it refuses what would lose a value that somebody wrote. Both ways must come out as it says.
+The oracle has columns by tokens: a column keeps its token when it is renamed or widened, one that
+is dropped and added again has another, and the two sides share those of the base. It merges names
+and types of columns, then the rows, value by value; and it refuses what would lose a value that
+somebody wrote. Both ways must come out as it says.
 """
 
 from __future__ import annotations
@@ -126,9 +127,6 @@ class Writer:
 
     def __init__(self, graph: Graph, branch: str, state: State, random: Random) -> None:
         self.graph, self.branch, self.state, self.random = graph, branch, state, random
-        # A widened column has a new field id: renamed as well, it would be another one to a merge.
-        self._evolved: set[str] = set()
-        self._names = {name for name, _ in state.columns.values()}
 
     def migrate(self) -> None:
         columns = self.state.columns
@@ -141,16 +139,13 @@ class Writer:
             del columns[token]
             for row in self.state.rows.values():
                 row.pop(token, None)
-        elif kind in (1, 2) and token and free and token not in self._evolved:
-            self._evolved.add(token)
+        elif kind in (1, 2) and token and free:
             renamed[old[token]] = self.random.choice(free)
             columns[token] = (renamed[old[token]], columns[token][1])
-        elif kind == 3 and token not in self._evolved and columns.get(token, ("", ""))[1] in WIDER:
-            self._evolved.add(token)
+        elif kind == 3 and token and columns[token][1] in WIDER:
             columns[token] = (columns[token][0], WIDER[columns[token][1]])
-        elif free := [name for name in free if name not in self._names]:
+        elif free:
             name = self.random.choice(free)
-            self._names.add(name)
             columns[f"+{name}"] = (name, self.random.choice(("I32", "F32")))
             for row in self.state.rows.values():
                 row.pop(f"+{name}", None)

@@ -10,6 +10,7 @@ from omnigraph_core.maintenance.findings import Finding, Severity, attempt, erro
 from omnigraph_core.maintenance.limits import FRAGMENTS_MANY, VECTOR_INDEX_ROWS_MIN
 from omnigraph_core.manifest.branch import lineage_of
 from omnigraph_core.schema.arrow import table_schema
+from omnigraph_core.tables.columns import stored_shape
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.referenced import short_files
 
@@ -39,8 +40,8 @@ def _columns(table: Table, found: Published) -> Iterator[Finding]:
     """Each column of the type, with its Arrow type. Their order is history's."""
     if found.entity is None:
         return
-    there = {field.name: field.type for field in table.schema}
-    wanted = {field.name: field.type for field in table_schema(found.entity)}
+    there = {field.name: stored_shape(field) for field in table.schema}
+    wanted = {field.name: stored_shape(field) for field in table_schema(found.entity)}
     if there != wanted:
         differ = sorted(name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name))
         yield error("columns", found.where, f"not the columns of its type: {', '.join(differ)}")
