@@ -47,6 +47,7 @@ def good(graph: Graph) -> dict[str, dict[str, Any]]:
         "commit": {"ref": "main"},
         "create_branch": {"name": "b"},
         "delete_branch": {"name": "b"},
+        "rename_branch": {"name": "main", "new": "b"},
         "undelete_branch": {"name": "b"},
         "create_tag": {"name": "t"},
         "delete_tag": {"name": "t"},
