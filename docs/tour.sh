@@ -64,6 +64,13 @@ run omnigraph change birthday --query changes.gq --param who=Bob --param age=26 
 run omnigraph branch merge review --dry-run
 run omnigraph branch merge review --as ann || echo "exit code $?"
 run omnigraph branch merge review --as ann --strategy theirs
+run omnigraph commit list --graph
+
+say "Ask who did it; take it back; take that back."
+run omnigraph blame Person/Ann
+run omnigraph undo --as ann
+run omnigraph undo --as ann
+run omnigraph op log --limit 3
 run omnigraph export --type Person
 
 say "Change the schema: metadata only wherever the data allows, one commit, other branches keep theirs."
@@ -94,8 +101,9 @@ run omnigraph recovery run
 run omnigraph commit list --filter actor=omnigraph:recovery
 run omnigraph recovery list
 
-say "Join small fragments and build indexes: answers stay the same, and get cheaper."
-run omnigraph optimize
+say "For a crontab: join small fragments, build indexes, remove what nothing needs. Answers stay the same."
+run omnigraph maintain --keep 10
+run omnigraph doctor
 
 say "Time travel: every commit can still be read."
 run omnigraph export --snapshot main~1 --type Person
