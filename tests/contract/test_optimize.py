@@ -100,6 +100,8 @@ def test_drift_that_may_have_changed_rows_takes_force(graph: Graph) -> None:
     assert (refused.has_refused, refused.commit_id) == (True, None)
     # Cleanup removes nothing above what is published, and nothing that is.
     graph.cleanup(keep=1, grace_s=0.0, force=True)
-    assert graph.repair(confirm=True, force=True).commit_id is not None
+    forced = graph.repair(confirm=True, force=True)
+    assert forced.commit_id is not None
     assert graph.snapshot().entry(PERSON).row_count == 3
-    check_whole(graph)
+    assert forced.breaks[0].startswith("main edge:Knows: 1 edges have a src that Person does not have")
+    assert {each.code for each in graph.doctor() if each.counts} == {"dangling-edge"}
