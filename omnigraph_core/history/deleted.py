@@ -93,10 +93,20 @@ class DeletedBranch:
 
 def read_deleted(control: ControlStore) -> list[DeletedBranch]:
     """All deleted branches that are not purged, the one deleted first comes first."""
-    names = [file for file in control.list(layout.DELETED_DIR) if file.endswith(_SUFFIX)]
-    found = (read_record(control, file.removesuffix(_SUFFIX)) for file in names)
-    gone = [each for each in found if each is not None and not _is_live(control, each)]
+    found = (read_gone(control, each) for each in deleted_identities(control))
+    gone = [each for each in found if each is not None]
     return sorted(gone, key=lambda each: (each.deleted_at, each.fork.identity))
+
+
+def deleted_identities(control: ControlStore) -> list[str]:
+    """Of all records, readable or not."""
+    return [file.removesuffix(_SUFFIX) for file in control.list(layout.DELETED_DIR) if file.endswith(_SUFFIX)]
+
+
+def read_gone(control: ControlStore, identity: str) -> DeletedBranch | None:
+    """The record of this identity, None if its branch is there."""
+    record = read_record(control, identity)
+    return None if record is None or _is_live(control, record) else record
 
 
 def read_record(control: ControlStore, identity: str) -> DeletedBranch | None:

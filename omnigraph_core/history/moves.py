@@ -121,6 +121,11 @@ def begun_moves(control: ControlStore) -> list[str]:
     return _ids(control, layout.BEGUN_OPERATIONS)
 
 
+def done_moves(control: ControlStore) -> list[str]:
+    """The ids of moves that are on record as done."""
+    return _ids(control, layout.DONE_OPERATIONS)
+
+
 def read_begun(control: ControlStore, operation_id: str) -> Move | None:
     return _read(control, operation_id, layout.begun_operation(operation_id))
 
@@ -137,7 +142,7 @@ def newest_moves(manifest: Manifest, limit: int | None = None) -> list[Move]:
     control = manifest.tables.storage.control
     begun = (_happened_unrecorded(manifest, each) for each in begun_moves(control))
     found = {each.operation_id: each for each in begun if each is not None}
-    ids = sorted(_ids(control, layout.DONE_OPERATIONS), reverse=True)
+    ids = sorted(done_moves(control), reverse=True)
     if limit is not None and limit < len(ids):
         # Ids of one millisecond are in no order; the records are.
         oldest = ids[limit][:_TIME_CHARACTERS]
@@ -151,7 +156,7 @@ def newest_moves(manifest: Manifest, limit: int | None = None) -> list[Move]:
 
 def move_ids(control: ControlStore) -> list[str]:
     """The ids of all moves, also of those that may not have happened."""
-    return [*_ids(control, layout.DONE_OPERATIONS), *begun_moves(control)]
+    return [*done_moves(control), *begun_moves(control)]
 
 
 def read_move(manifest: Manifest, operation_id: str) -> Move | None:

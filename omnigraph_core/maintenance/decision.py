@@ -15,7 +15,8 @@ from omnigraph_core.maintenance.keep import Keeper, KeepSet, Kept, Policy, is_re
 from omnigraph_core.maintenance.lineages import Place, dataset_refs, look_at
 from omnigraph_core.manifest.branch import lineage_of, name_of
 from omnigraph_core.records import dataclass
-from omnigraph_core.tables.fork_refs import ForkRef
+from omnigraph_core.tables.fork_refs import ForkRef, RefDamaged, fork_names
+from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.sidecar import read_pending
@@ -96,12 +97,26 @@ class Decider:
         places, failed = [], []
         for ref in dataset_refs(self._door.manifest):
             try:
-                places.append(look_at(self._tables, ref))
+                places.append(self._look_at(ref))
             except OmnigraphError as error:
                 if ref.key == ref.path:
                     raise
                 failed.append(CleanedTable(ref.key, layout.MAIN_BRANCH, error=str(error)))
         return places, failed
+
+    def _look_at(self, ref: TableRef) -> Place:
+        """With damaged refs of forks rebuilt, unless somebody writes to the branch."""
+        try:
+            return look_at(self._tables, ref)
+        except RefDamaged:
+            if self._dry_run or ref.path == layout.MANIFEST:
+                raise
+        for name in fork_names(self._tables, ref):
+            lock = self._door.storage.locks.lock(layout.branch_lock(name), doing="cleanup")
+            if lock.try_acquire():
+                with lock:
+                    heal_ref(self._tables, ref, name, lock.check)
+        return look_at(self._tables, ref)
 
     def _store_now_s(self) -> float:
         """By the clock that stamps files. On object storage it is asked by the lease that is held now."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from omnigraph_core import layout
 from omnigraph_core.catalog.files import Catalog
 from omnigraph_core.errors import NotFoundError, OmnigraphError, StorageError
-from omnigraph_core.history.deleted import DeletedBranch, read_deleted
+from omnigraph_core.history.deleted import DeletedBranch, deleted_identities, read_gone
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log
 from omnigraph_core.history.removed import Removals, read_removals
 from omnigraph_core.maintenance.keep import is_readable
@@ -62,6 +62,7 @@ class Examination:
         self.log_failures: Failures = {}
         self.schema_failures: Failures = {}
         self.place_failures: Failures = {}
+        self.deleted_failures: Failures = {}
         self.damaged: set[str] = set()
         """Files whose bytes are known to be others than they were. Lance is not given them to read:
         it may end the process over a changed length in a deletion file."""
@@ -178,7 +179,14 @@ class Examination:
 
     @cached_property
     def deleted(self) -> list[DeletedBranch]:
-        return read_deleted(self.control)
+        """Those that can be read."""
+        found = []
+        for identity in deleted_identities(self.control):
+            try:
+                found.append(read_gone(self.control, identity))
+            except OmnigraphError as problem:
+                self.deleted_failures[layout.deleted_branch(identity)] = problem
+        return [each for each in found if each is not None]
 
     @cached_property
     def places(self) -> list[Place]:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from omnigraph_core import faults, layout
@@ -23,9 +23,9 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Stored
 from omnigraph_core.tables.branches import delete_files
 from omnigraph_core.tables.collect import Collected
+from omnigraph_core.tables.referenced import named_files, referenced_names
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import versions_on_disk
-from omnigraph_core.tables.unreferenced import referenced_names, staged_names
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.staging import staged_operations, staging_lock
 
@@ -110,18 +110,22 @@ class Leftovers:
         age_s = max(self._grace_s, UNREFERENCED_AGE_S)
         old = {path: each for path, each in files.items() if self._now_s - each.written_s >= age_s}
         lines = [place.ref.on(name) for name in place.times]
-        candidates = {line: staged_names(old, line) for line in lines}
+        candidates = {line: named_files(old, line) for line in lines}
         seen = {line: frozenset(versions_on_disk(self._tables, line)) for line in lines}
         count = sum(map(len, seen.values()))
         if not any(candidates.values()) or count > UNREFERENCED_VERSIONS_MAX:
             return []
-        used = set().union(*(referenced_names(self._tables, line, seen[line]) for line in lines))
+        used = set().union(*(self._names(line, seen[line]) for line in lines))
         sizes = {path: each.size for path, each in old.items()}
         left = {
             line: {path: name for path, name in found.items() if name not in used}
             for line, found in candidates.items()
         }
         return [Unreferenced(line, found, sizes, seen) for line, found in left.items() if found]
+
+    def _names(self, line: TableRef, versions: Iterable[int]) -> set[str]:
+        """What these versions refer to. Raises if one cannot be read."""
+        return {name for each in versions for name in referenced_names(self._tables.open(line, each))}
 
     def remove_unreferenced(self, found: Unreferenced, on: Branch) -> Collected:
         """Under the branch's lock, what no version made since refers to either."""
@@ -134,7 +138,7 @@ class Leftovers:
             used: set[str] = set()
             for line, seen in found.seen.items():
                 fresh = set(versions_on_disk(self._tables, line)) - seen
-                used |= referenced_names(self._tables, line, fresh)
+                used |= self._names(line, fresh)
             files = [path for path, name in sorted(found.files.items()) if name not in used]
             delete_files(self._tables, files, lock.check)
             faults.hit("cleanup.staged_removed")

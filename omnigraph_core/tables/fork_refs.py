@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, unquote
 
+from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
@@ -54,13 +55,20 @@ class RefState(StrEnum):
     DAMAGED = "damaged"
 
 
+def _healer(table_key: str) -> str:
+    """Refs of graph branches are looked at by everyone who writes; those of tables' forks would cost
+    a request for each table."""
+    is_of_graph = table_key in (layout.MANIFEST, layout.COMMITS)
+    return "the next writing command" if is_of_graph else "`omnigraph maintain`"
+
+
 class RefDamaged(StorageError):
     """A ref that cannot be read, of a fork that may hold something."""
 
     def __init__(self, table_key: str, branch: str, path: str) -> None:
         super().__init__(
             f"{path} is damaged: it is what makes branch '{branch}' of table '{table_key}' exist",
-            hint="the next writing command rebuilds it from the files of the branch",
+            hint=f"{_healer(table_key)} rebuilds it from the files of the branch",
         )
         self.table_key, self.branch, self.path = table_key, branch, path
 

@@ -1,14 +1,24 @@
-"""Which files a version of a table refers to, its own and those of lineages it was forked from."""
+"""Which files a version of a table refers to, its own and those of lineages it was forked from.
+
+By path where the files themselves are wanted, and by name where it is asked what nobody refers to.
+The names of data and deletion files and of indexes are unique within a dataset with all its forks
+(each has a random part), so a name that any version has on any lineage is in use, wherever the
+version believes the file to be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import file_name, has_blobs, side_files
+from omnigraph_core.tables.indexes import list_indexes
+from omnigraph_core.tables.refs import TableRef
+
+_FOLDERS = ("data", "_deletions", "_indices")
 
 
 def referenced_files(table: Table, storage: Storage) -> dict[str, int | None]:
@@ -29,16 +39,35 @@ def referenced_files(table: Table, storage: Storage) -> dict[str, int | None]:
     return found
 
 
-def referenced_names(table: Table, storage: Storage) -> Iterator[str]:
-    """The same with the manifest and the folders of indexes: whatever a listing may show."""
-    yield from referenced_files(table, storage)
-    yield manifest_path(table.ref, table.version)
-    with lance_failures(table.ref, "listing the indexes of"):
-        descriptions = table.lance.describe_indices()
-    homes = set(_homes(table, storage).values())
-    for description in descriptions:
-        for segment in description.segments:
-            yield from (f"{home}/_indices/{segment.uuid}" for home in homes)
+def named_files(paths: Iterable[str], line: TableRef) -> dict[str, str]:
+    """Of the files of a dataset, those of one lineage that a version may refer to: path to name.
+
+    The name of a file is that of the data file it belongs to (large blobs have a folder of their
+    own beside it), or the uuid of its index.
+    """
+    found = {}
+    for path in paths:
+        inside = path.removeprefix(f"{line.directory}/")
+        folder, _, rest = inside.partition("/")
+        if inside != path and folder in _FOLDERS and rest:
+            found[path] = _stem(rest.split("/")[0])
+    return found
+
+
+def referenced_names(table: Table) -> Iterator[str]:
+    """The names that a version refers to."""
+    with lance_failures(table.ref, "listing the files of"):
+        fragments = [fragment.metadata for fragment in table.lance.get_fragments()]
+    for fragment in fragments:
+        yield from (_stem(file_name(file)) for file in fragment.files)
+        if fragment.deletion_file is not None:
+            yield _stem(fragment.deletion_file.path(fragment.id))
+    for built in list_indexes(table).values():
+        yield from (str(segment.uuid) for segment in built.segments)
+
+
+def _stem(name: str) -> str:
+    return PurePosixPath(name).stem
 
 
 def short_files(table: Table, storage: Storage) -> list[str]:

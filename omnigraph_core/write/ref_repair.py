@@ -1,7 +1,7 @@
 """Rebuilding damaged refs of graph branches, before anybody takes such a branch for one that is gone.
 
-The refs of tables' forks are rebuilt when they are needed: a fork of the fork, or the
-removal of the branch. Nothing else reads them.
+The refs of tables' forks are rebuilt when they are needed: a fork of the fork, the removal of the
+branch, cleanup. Nothing else reads them.
 """
 
 from __future__ import annotations

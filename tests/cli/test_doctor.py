@@ -49,7 +49,7 @@ def test_a_graph_that_is_well(graph: Graph, omnigraph: Omnigraph) -> None:
 def test_each_thing_that_is_wrong(graph: Graph, omnigraph: Omnigraph) -> None:
     entry = graph.snapshot().entry(PERSON)
     create_fork(graph.door.tables, entry.ref, "ghost", entry.table_version, unguarded)
-    assert checks(omnigraph, graph) == [("fork-left", "omnigraph cleanup")]
+    assert checks(omnigraph, graph) == [("fork-left", "omnigraph maintain")]
     graph.cleanup(grace_s=0.0)
     graph.door.tables.open(entry.ref).lance.delete("id = 'first'")
     assert checks(omnigraph, graph) == [("drift", "omnigraph repair")]

@@ -203,7 +203,62 @@ def test_tags_and_deleted_branches(graph: Graph) -> None:
     (graph.location.path / layout.tag("v1")).write_text("{")
     assert codes(graph) == {"branch-put-aside", "tag-damaged"}
     next((graph.location.path / layout.DELETED_DIR).iterdir()).write_text("{")
-    assert {"deleted-damaged", "tag-damaged"} <= codes(graph)
+    assert codes(graph) == {"deleted-damaged", "tag-damaged"}
+
+
+def test_records_whose_digest_is_wrong(graph: Graph) -> None:
+    """They can be parsed, and say something else than was written: that is damage, and nothing else is."""
+    graph.create_tag("v1", "side")
+    graph.create_branch("other")
+    for name in ("other", "side"):
+        graph.delete_branch(name)
+    root = graph.location.path
+    one = next(path for path in (root / layout.DELETED_DIR).iterdir() if b'"side"' in path.read_bytes())
+    one.write_bytes(one.read_bytes().replace(b'"actor_id": "ann"', b'"actor_id": "eve"'))
+    found = graph.doctor()
+    assert {(each.code, each.where) for each in found} == {
+        ("deleted-damaged", f"{layout.DELETED_DIR}/{one.name}"),
+        ("branch-put-aside", "other"),
+    }
+    assert all("changed after it was written" in each.message for each in found if each.counts)
+    tag = root / layout.tag("v1")
+    tag.write_bytes(tag.read_bytes().replace(b'"actor_id": "ann"', b'"actor_id": "eve"'))
+    assert codes(graph) == {"deleted-damaged", "branch-put-aside", "tag-damaged"}
+
+
+def test_forks_and_tables_of_a_deleted_branch_are_no_leftovers(graph: Graph) -> None:
+    """However old, as long as it can be had back; and a branch may be called like a folder of Lance's."""
+    graph.apply_schema(SCHEMA + "node Extra { name: String @key }\n", branch="side")
+    graph.create_branch("data", "side")
+    write_three(graph, "third", "data")
+    assert codes(graph, deep=True) == set()
+    for name in ("data", "side"):
+        graph.delete_branch(name)
+    for path in graph.location.path.rglob("*"):
+        os.utime(path, (0, 0))
+    assert codes(graph, deep=True) == {"branch-put-aside"}
+    for name in ("side", "data"):
+        graph.undelete_branch(name)
+    assert codes(graph, deep=True) == set()
+
+
+def test_names_and_operations_that_cannot_be_read(graph: Graph) -> None:
+    graph.rename_branch("side", "aside")
+    assert codes(graph) == set()
+    names = graph.location.path / layout.NAMES_RECORD
+    whole = names.read_bytes()
+    names.write_bytes(whole[:-5])
+    assert codes(graph) == {"names-damaged"}
+    names.write_bytes(whole)
+    done = min((graph.location.path / layout.DONE_OPERATIONS).iterdir())
+    done.write_bytes(b"{}")
+    begun = graph.location.path / layout.begun_operation("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    begun.parent.mkdir(exist_ok=True)
+    begun.write_bytes(b"")
+    found = [each for each in graph.doctor() if each.counts]
+    assert [each.code for each in found] == ["operation-unreadable"] * 2
+    assert [each.where.rsplit("/", 1)[1] for each in found] == [begun.name, done.name]
+    assert all(each.fix for each in found)
 
 
 def test_what_nothing_refers_to(graph: Graph) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph_core import layout
 from omnigraph_core.diff.trails import Limit
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph
@@ -18,6 +19,7 @@ from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.maintenance import control
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.failures import VersionNotFound
+from omnigraph_core.tables.fork_refs import RefState, find_ref, ref_path
 from tests.support.processes import OMNIGRAPH, clean_environment
 from tests.support.programs import require_program
 from tests.support.readable import fresh
@@ -209,4 +211,39 @@ def test_blame_and_the_commits_of_an_entity_do_not_miss_pruned_rows(
     assert (blamed(other), blamed(other, "tag:mid"), touched(other)) == before
     with pytest.raises(OmnigraphError, match="removed by cleanup"):
         blamed(other, "main~4")
+    check_whole(graph)
+
+
+# ---- forks of tables ----
+
+
+@pytest.mark.parametrize("how", ["flipped", "emptied"])
+def test_cleanup_rebuilds_the_damaged_ref_of_a_fork(graph: Graph, how: str) -> None:
+    """Nothing else reads it before a branch is made from this one."""
+    graph.create_branch("dev")
+    for age in range(2, 7):
+        change(graph, f"age {age}", f'update Person set {{ age: {age} }} where name = "Ann"', "dev")
+    ref = graph.snapshot().entry("node:Person").ref
+    file = graph.location.path / ref_path(ref, "dev")
+    whole = find_ref(graph.door.tables, ref, "dev")
+    assert whole is not None
+    file.write_bytes(b"x" + file.read_bytes()[1:] if how == "flipped" else b"")
+    found = [each for each in fresh(graph).doctor() if each.counts]
+    assert [each.code for each in found] == ["dataset-unreadable"]
+    assert "omnigraph maintain" in (found[0].fix or "")
+    planned = graph.cleanup(keep=3, grace_s=0.0, dry_run=True)
+    assert [each.table_key for each in planned.tables if each.error] == ["node:Person"]
+    with graph.door.storage.locks.lock(layout.branch_lock("dev"), doing="test").acquire():
+        busy = graph.cleanup(keep=3, grace_s=0.0)
+    assert [each.table_key for each in busy.tables if each.error] == ["node:Person"]
+    clean(graph, keep=3)
+    again = find_ref(graph.door.tables, ref, "dev")
+    assert again is not None
+    assert again.fork is not None
+    assert whole.fork is not None
+    assert (again.state, again.fork.parent_version) == (RefState.WHOLE, whole.fork.parent_version)
+    assert how == "emptied" or again.fork == whole.fork
+    graph.create_branch("child", "dev")
+    change(graph, "mine", 'update Person set { age: 9 } where name = "Ann"', "child")
+    assert [row["data"]["age"] for row in exported(fresh(graph), "dev")] == [6]
     check_whole(graph)

@@ -1583,3 +1583,80 @@ def blame_what_was_removed(plant: Plant) -> None:
     from omnigraph_core.diff.trails import Trail
 
     plant.replace(Trail, "limit_at", _nothing)
+
+
+# ---- maintenance ----
+
+CLEANUPS = "tests/contract/test_cleanup.py"
+LEFTOVERS = "tests/contract/test_leftovers.py"
+
+
+@bug(f"{CLEANUPS}::test_what_a_staged_write_pins_stays_with_its_successor", r"assert \{")
+def forget_the_successor_of_a_pin(plant: Plant) -> None:
+    """Lance looks for conflicts from the pinned version upwards, and finds the next one missing."""
+    from omnigraph_core.maintenance import keep
+
+    def pins_alone(original: Any) -> Any:
+        def keep_staged(self: Any) -> None:
+            for operation_id in keep.staged_operations(self._storage):
+                for _, version in keep.read_record(self._storage, operation_id).pinned:
+                    self._kept.add_everywhere(version)
+
+        return keep_staged
+
+    plant.replace(keep.Keeper, "_keep_staged", pins_alone)
+
+
+@bug(f"{CLEANUPS}::test_a_commit_with_a_tag_stays_until_the_tag_goes", r"assert")
+def forget_tags(plant: Plant) -> None:
+    """A commit that has a tag is as old as any other."""
+    from omnigraph_core.maintenance import keep
+
+    plant.replace(keep, "named_commits", lambda original: lambda storage, log: [])
+
+
+@bug(f"{CLEANUPS}::test_a_branch_that_has_forked_nothing_keeps_what_it_inherits", r"Error|assert")
+def forget_lazy_branches(plant: Plant) -> None:
+    """Only branches with tables of their own count."""
+    from omnigraph_core.maintenance.keep import Keeper
+
+    class Forked:
+        def __init__(self, manifest: Any, names: set[str]) -> None:
+            self._manifest, self._names = manifest, names
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._manifest, name)
+
+        def branches(self) -> Any:
+            return {name: each for name, each in self._manifest.branches().items() if name in self._names}
+
+    def without_lazy(original: Any) -> Any:
+        def run(self: Any, places: Any, now_s: float) -> Any:
+            places = list(places)
+            names = {name for place in places if not place.is_control for name in place.forks}
+            self._manifest = Forked(self._manifest, names)
+            return original(self, places, now_s)
+
+        return run
+
+    plant.replace(Keeper, "run", without_lazy)
+
+
+@bug(f"{LEFTOVERS}::test_rows_of_removed_versions_go_and_nothing_else_changes", r"assert")
+def prune_rows_that_are_needed(plant: Plant) -> None:
+    """Every row but those of the head goes."""
+    from omnigraph_core.maintenance import control
+
+    plant.replace(
+        control,
+        "superseded_rows",
+        lambda original: lambda table, state, is_kept: original(table, state, lambda *_: False),
+    )
+
+
+@bug(f"{LEFTOVERS}::test_staged_files_stay_while_anybody_has_a_record", r"path\.exists\(\)|assert")
+def remove_staged_files_of_the_living(plant: Plant) -> None:
+    """A record that is there keeps no file that is not on its list yet."""
+    from omnigraph_core.maintenance import leftovers
+
+    plant.replace(leftovers, "staged_operations", lambda original: lambda storage: [])

@@ -14,7 +14,7 @@ from omnigraph_core.maintenance.checks.growth import check_growth
 from omnigraph_core.maintenance.checks.history import check_history
 from omnigraph_core.maintenance.checks.leftovers import check_leftovers
 from omnigraph_core.maintenance.checks.locks import check_locks
-from omnigraph_core.maintenance.checks.named import check_deleted, check_tags
+from omnigraph_core.maintenance.checks.named import check_deleted, check_names, check_operations, check_tags
 from omnigraph_core.maintenance.checks.rows import check_rows
 from omnigraph_core.maintenance.checks.schema import check_schema
 from omnigraph_core.maintenance.checks.tables import check_tables
@@ -35,6 +35,8 @@ CHECKS: Mapping[str, Check] = {
     "rows": check_rows,
     "tags": check_tags,
     "deleted": check_deleted,
+    "names": check_names,
+    "operations": check_operations,
     "growth": check_growth,
     "leftovers": check_leftovers,
 }

@@ -7,7 +7,7 @@ same; it is made under the refs lock, and is known when that is free.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import time
 
 from omnigraph_core import layout
@@ -17,14 +17,14 @@ from omnigraph_core.maintenance.findings import Finding, attempt, failed, note, 
 from omnigraph_core.maintenance.limits import UNREFERENCED_GRACE_S, VERSIONS_READ_MAX
 from omnigraph_core.maintenance.lineages import Place
 from omnigraph_core.tables.collect import VersionTimes, version_times
-from omnigraph_core.tables.referenced import referenced_names
+from omnigraph_core.tables.referenced import named_files, referenced_names
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import is_torn
 from omnigraph_core.write.sidecar import read_pending
 from omnigraph_core.write.staging import read_record, staged_operations
 from omnigraph_core.write.staging_record import listed_files
 
-_FIX = "omnigraph cleanup"
+_FIX = "omnigraph maintain"
 
 
 def check_leftovers(seen: Examination) -> Iterator[Finding]:
@@ -42,11 +42,13 @@ def check_leftovers(seen: Examination) -> Iterator[Finding]:
 
 def _unknown(seen: Examination, places: list[Place]) -> Iterator[Finding]:
     """The branches are read after the datasets, and after the lock was found free."""
-    manifest = seen.manifest
+    manifest, gone = seen.manifest, seen.deleted
+    if seen.deleted_failures:  # Any of them may be of a branch that was deleted.
+        return
     live = {layout.MAIN_BRANCH, *(found.name for found in manifest.branch_refs())}
-    names = live | {each.name for each in seen.deleted}
+    names = live | {each.name for each in gone}
     known = {path for name in seen.heads if name in live for path in manifest.paths(name)}
-    for each in seen.deleted:
+    for each in gone:
         known |= manifest.paths_of(each.on).keys()
     for place in places:
         for name in sorted(set(place.refs) - names):
@@ -70,7 +72,13 @@ def check_files(seen: Examination) -> Iterator[Finding]:
     """Files of datasets that no version and no write under way refers to, counted per dataset."""
     spoken_for = _staged(seen)
     for place in seen.places:
+        if place.path == layout.MANIFEST and _deleted_are_unknown(seen):
+            continue
         yield from attempt("dataset-unreadable", place.path, _files, seen, place, spoken_for)
+
+
+def _deleted_are_unknown(seen: Examination) -> bool:
+    return bool(seen.deleted is not None and seen.deleted_failures)
 
 
 def _staged(seen: Examination) -> set[str]:
@@ -91,14 +99,16 @@ def _paths(table: object) -> list[str]:
 def _files(seen: Examination, place: Place, spoken_for: set[str]) -> Iterator[Finding]:
     """The files are listed before the versions: what is committed meanwhile is referred to."""
     control = seen.control
-    listed = [path for path in control.list_prefix(place.path) if _is_of_versions(path)]
-    known = set(spoken_for)
-    lines: dict[str | None, VersionTimes] = {**place.times, **_aside(seen, place)}
-    for branch, times in lines.items():
-        ref = place.ref.on(branch)
-        for version in sorted(times.written):
-            known.update(_referenced(seen, ref, version))
-    left = [path for path in listed if not _is_known(path, known)]
+    listed = control.list_prefix(place.path)
+    times: dict[str | None, VersionTimes] = {**place.times, **_aside(seen, place)}
+    lines = [place.ref.on(branch) for branch in times]
+    files = {path: name for line in lines for path, name in named_files(listed, line).items()}
+    known = {files[path] for path in spoken_for & files.keys()}
+    for line in lines:
+        for version in sorted(times[line.branch].written):
+            known.update(_referenced(seen, line, version))
+    left = [path for path, name in files.items() if name not in known]
+    left = sorted([*left, *_of_no_line(place.ref, lines, listed)])
     if left:
         size = sum(control.size(path) or 0 for path in left)
         ages = [time() - _written_s(seen, path) for path in left]
@@ -109,7 +119,7 @@ def _files(seen: Examination, place: Place, spoken_for: set[str]) -> Iterator[Fi
 def _referenced(seen: Examination, ref: TableRef, version: int) -> list[str]:
     """What a version refers to: nothing if a power cut tore it, and the next writer sets it aside."""
     try:
-        return list(referenced_names(seen.tables.open(ref, version), seen.storage))
+        return list(referenced_names(seen.tables.open(ref, version)))
     except StorageError:
         if seen.storage.location.is_local and is_torn(seen.tables, ref, version):
             return []
@@ -122,15 +132,11 @@ def _aside(seen: Examination, place: Place) -> dict[str | None, VersionTimes]:
     return {name: version_times(seen.tables, place.ref.on(name)) for name in names}
 
 
-def _is_of_versions(path: str) -> bool:
-    """Data, deletions, indexes: not what Lance keeps beside versions, nor manifests themselves."""
-    return any(f"/{folder}/" in path for folder in ("data", "_deletions", "_indices"))
-
-
-def _is_known(path: str, known: set[str]) -> bool:
-    """Itself, or as part of an index or of a data file's blobs."""
-    folder = path.rsplit("/", 1)[0]
-    return path in known or folder in known or f"{folder}.lance" in known
+def _of_no_line(ref: TableRef, lines: Sequence[TableRef], listed: Sequence[str]) -> list[str]:
+    """Files below `tree` that are of no fork: a delete that died had removed the ref."""
+    folders = tuple(f"{line.directory}/" for line in lines if line.branch is not None)
+    trees = f"{ref.on(None).directory}/tree/"
+    return [path for path in listed if path.startswith(trees) and not path.startswith(folders)]
 
 
 def _written_s(seen: Examination, path: str) -> float:

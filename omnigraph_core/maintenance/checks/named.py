@@ -1,15 +1,19 @@
-"""What people have named or may want back: tags, and branches that were deleted."""
+"""What people have named or may want back: tags, names of branches, deleted branches, and the log of
+all that moved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError
+from omnigraph_core.history.moves import Move, begun_moves, done_moves, read_begun, read_done
+from omnigraph_core.history.names import read_names
 from omnigraph_core.history.removed import shown_day
 from omnigraph_core.history.tags import read_tag, tag_names
 from omnigraph_core.maintenance.examination import Examination
-from omnigraph_core.maintenance.findings import Finding, attempt, error, note
+from omnigraph_core.maintenance.findings import Finding, attempt, error, failed, note
+from omnigraph_core.storage import ControlStore
 
 
 def check_tags(seen: Examination) -> Iterator[Finding]:
@@ -27,17 +31,43 @@ def _tag(seen: Examination, name: str) -> Iterator[Finding]:
         return
     commit = seen.commits.get(tag.commit_id)
     is_there = commit is not None and seen.is_readable(commit)
-    if is_there or any(each.on.may_be(tag.on) for each in seen.deleted):
+    if is_there or any(each.on.may_be(tag.on) for each in seen.deleted) or seen.deleted_failures:
         return
     text = f"its commit {tag.commit_id} is gone"
     yield error("tag-commit-gone", name, text, f"omnigraph tag delete {name}")
 
 
 def check_deleted(seen: Examination) -> Iterator[Finding]:
-    yield from attempt("deleted-damaged", layout.DELETED_DIR, _deleted, seen)
-
-
-def _deleted(seen: Examination) -> Iterator[Finding]:
-    for each in seen.deleted:
+    """One of them may be unreadable: cleanup stops then, because nobody knows what has to stay for it."""
+    gone = seen.deleted
+    for path, problem in seen.deleted_failures.items():
+        yield failed("deleted-damaged", path, problem)
+    for each in gone:
         text = f"deleted on {shown_day(each.deleted_at)} by {each.actor_id}; it can still be had back"
         yield note("branch-put-aside", each.name, text, f"omnigraph branch undelete {each.name}")
+
+
+def check_names(seen: Examination) -> Iterator[Finding]:
+    yield from attempt("names-damaged", layout.NAMES_RECORD, _names, seen)
+
+
+def _names(seen: Examination) -> Iterator[Finding]:
+    read_names(seen.control)
+    yield from ()
+
+
+def check_operations(seen: Examination) -> Iterator[Finding]:
+    """A record is written whole, and each goes by its id: one that goes meanwhile is gone."""
+    for operation_id in begun_moves(seen.control):
+        path = layout.begun_operation(operation_id)
+        yield from attempt("operation-unreadable", path, _operation, seen, operation_id, read_begun)
+    for operation_id in done_moves(seen.control):
+        path = layout.done_operation(operation_id)
+        yield from attempt("operation-unreadable", path, _operation, seen, operation_id, read_done)
+
+
+def _operation(
+    seen: Examination, operation_id: str, read: Callable[[ControlStore, str], Move | None]
+) -> Iterator[Finding]:
+    read(seen.control, operation_id)
+    yield from ()
