@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,20 +31,26 @@ def register(app: typer.Typer) -> None:
 
         found = run.open(OpenMode.READ_ONLY).operations(limit)
         columns = ["id", "when", "operation", "what", "before", "after", "actor", "message"]
-        rows = [_row(each) for each in found]
+        is_short = sys.stdout.isatty()
+        rows = [_row(each, is_short=is_short) for each in found]
         run.output.rows(shapes.operation_log(found), f"{len(found)} operations", columns, rows)
 
 
-def _row(of: Operation) -> tuple[object, ...]:
+def _row(of: Operation, *, is_short: bool) -> tuple[object, ...]:
+    """On a terminal with the ends of ids, which are enough for `undo`."""
+
+    def id_(text: str | None) -> str | None:
+        return text[-8:] if text is not None and is_short else text
+
     kind = f"{of.kind} (undo)" if of.undoes is not None else of.kind
     before, after = of.before, of.after
     return (
-        of.operation_id,
+        id_(of.operation_id),
         shown_time(of.created_at),
         kind,
         described_ref(after or before),
-        None if before is None else before.commit_id,
-        None if after is None else after.commit_id,
+        None if before is None else id_(before.commit_id),
+        None if after is None else id_(after.commit_id),
         of.actor_id,
         of.message,
     )
