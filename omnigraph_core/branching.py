@@ -44,17 +44,6 @@ class GraphBranches(GraphMaintenance):
         create_branch(self.door, line, commit, note, called=called)
         return commit
 
-    def _new_line(self, name: str) -> str:
-        """Where a new branch has its versions: at its name, unless a renamed branch has it there."""
-        from omnigraph_core.ids import new_ulid
-        from omnigraph_core.tables.fork_refs import share_a_directory
-        from omnigraph_core.write.naming import check_name
-
-        check_name(name)
-        renamed = [each for each in self._names().entries if each.name != each.lineage]
-        is_taken = any(share_a_directory(each.lineage, name) for each in renamed)
-        return f"at-{new_ulid().lower()}" if is_taken else name
-
     def rename_branch(
         self, name: str, new: str, *, actor: str | None = None, message: str | None = None
     ) -> None:

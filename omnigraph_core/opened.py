@@ -69,15 +69,18 @@ class OpenGraph:
         if name == layout.MAIN_BRANCH:
             return name
         names = self._names()
-        if not names.entries:
-            return name
-        found = names.named(name, self._live())
-        if found is not None:
-            return found.name
-        renamed = next((each for each in self._live() if each.name == name), None)
-        if renamed is not None:
-            raise BranchNotFound(name, f"it was renamed to '{names.of(renamed)}'")
+        for line in names.lines(name):
+            if (found := self._branch_on(line)) is not None and names.of(found) == name:
+                return line
+        if names.entries and (other := self._branch_on(name)) is not None:
+            raise BranchNotFound(name, f"it was renamed to '{names.of(other)}'")
         return name
+
+    def _branch_on(self, line: str) -> Branch | None:
+        """The live branch of a line; looks at no other."""
+        with suppress(BranchNotFound):
+            return self._manifest.branch(line)
+        return None
 
     def _live(self) -> list[Branch]:
         return [Branch(each.name, each.identity) for each in self._manifest.branches().values()]
@@ -124,19 +127,23 @@ class OpenGraph:
         """The same; `logs` keeps what was read, for the next ref."""
         arguments.texts(ref=ref)
         from omnigraph_core.history.log import read_branch_log
-        from omnigraph_core.history.refs import first_name, resolve, tag_name
+        from omnigraph_core.history.refs import TaggedCommitGone, first_name, resolve, tag_name
         from omnigraph_core.history.tags import read_tag
 
         tagged = tag_name(ref)
         tag = None if tagged is None else read_tag(self._storage.control, tagged)
-        where = self._live_line(first_name(ref)) if tag is None else tag.branch
-        if where is None or not self._manifest.has_branch(where):
+        where = self._line(first_name(ref)) if tag is None else tag.branch
+        if not self._manifest.has_branch(where):
             where = ""
         if where not in logs and where:
             logs[where] = self._named(read_branch_log(self._tables, self._manifest, where))
         elif where not in logs:
             logs[where] = self.log()
-        return resolve(logs[where], ref, tag)
+        try:
+            return resolve(logs[where], ref, tag)
+        except TaggedCommitGone as gone:
+            called = self._names().of(gone.tag.on)
+            raise TaggedCommitGone(replace(gone.tag, on=replace(gone.tag.on, name=called))) from None
 
     def _live_line(self, name: str) -> str | None:
         """The line of a branch, None if no branch is called so."""
@@ -144,6 +151,17 @@ class OpenGraph:
             line = self._line(name)
             return line if self._manifest.has_branch(line) else None
         return None
+
+    def _new_line(self, name: str) -> str:
+        """Where a new branch has its versions: at its name, unless a renamed branch has it there."""
+        from omnigraph_core.ids import new_ulid
+        from omnigraph_core.tables.fork_refs import share_a_directory
+        from omnigraph_core.write.naming import check_name
+
+        check_name(name)
+        renamed = [each for each in self._names().entries if each.name != each.lineage]
+        is_taken = any(share_a_directory(each.lineage, name) for each in renamed)
+        return f"at-{new_ulid().lower()}" if is_taken else name
 
     def _readable_commit(self, ref: str) -> GraphCommit:
         """The same, if its content is still there."""

@@ -110,13 +110,14 @@ class GraphWrites(OpenGraph):
         schema = self._schemas.by_hash(schema_hash)
         request = LoadRequest(
             mode,
-            self._line(branch),
+            self._line(branch) if start is None else self._new_line(branch),
             start,
             Intent(WriterKind.LOAD, signed, message=message),
             self.settings.memory_limit_bytes,
             self.settings.load_concurrency,
             None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects),
             dry_run,
+            called=branch,
         )
         load = Load(self.door, schema, schema_hash, request, progress)
         if spark is None:
@@ -131,7 +132,7 @@ class GraphWrites(OpenGraph):
 
     def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
         """Where a branch that is to be made starts; None for one that is there."""
-        if source is None or self._manifest.has_branch(self._line(branch)):
+        if source is None or self._live_line(branch) is not None:
             self.snapshot(branch)
             return None
         return self._readable_commit(source)

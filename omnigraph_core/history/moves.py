@@ -10,7 +10,6 @@ and is not if it did nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -20,8 +19,8 @@ from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.names import read_names
+from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.history.tags import decode_tag
-from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.records import dataclass
@@ -113,7 +112,7 @@ class Move:
             "lineage": self.lineage,
             "new_name": self.new_name,
         }
-        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+        return seal(content)
 
 
 def begun_moves(control: ControlStore) -> list[str]:
@@ -212,23 +211,19 @@ def _read(control: ControlStore, operation_id: str, path: str) -> Move | None:
     if found is None:
         return None
     try:
-        return _from_json(operation_id, parse_json(found.data))
+        return _from_json(operation_id, unseal(found.data, _VERSION))
     except (ValueError, KeyError, TypeError) as error:
         raise MoveDamaged(path, str(error) or repr(error)) from error
 
 
-def _from_json(operation_id: str, content: Any) -> Move:
-    if not isinstance(content, dict):
-        raise ValueError("it is not an object")
-    if content["schema_version"] != _VERSION:
-        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
+def _from_json(operation_id: str, content: Mapping[str, Any]) -> Move:
     if content["operation_id"] != operation_id:
         raise ValueError(f"it says that it is operation {content['operation_id']!r}")
     kind = MoveKind(content["kind"])
     identity = _optional_text(content, "identity")
     if identity is None and kind not in (MoveKind.BRANCH_CREATE, MoveKind.TAG_DELETE):
         raise ValueError("it does not say of which branch or tag it is")
-    if (kind is MoveKind.BRANCH_RENAME) != (content.get("new_name") is not None):
+    if (kind is MoveKind.BRANCH_RENAME) != (content["new_name"] is not None):
         raise ValueError("a rename has a new name, and nothing else has")
     return Move(
         operation_id=operation_id,
@@ -242,8 +237,8 @@ def _from_json(operation_id: str, content: Any) -> Move:
         message=_optional_text(content, "message"),
         undoes=_optional_text(content, "undoes"),
         tag=_optional_text(content, "tag"),
-        lineage=_optional_text(content, "lineage") if "lineage" in content else None,
-        new_name=_optional_text(content, "new_name") if "new_name" in content else None,
+        lineage=_optional_text(content, "lineage"),
+        new_name=_optional_text(content, "new_name"),
     )
 
 

@@ -11,13 +11,12 @@ branch's name is another line's has a name of its own that is never used again, 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
-from omnigraph_core.jsontext import parse_json
+from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
@@ -69,9 +68,9 @@ class BranchNames:
     def entry(self, branch: Branch) -> NameEntry | None:
         return next((each for each in self.entries if each.is_of(branch)), None)
 
-    def named(self, name: str, branches: Iterable[Branch]) -> Branch | None:
-        """The one of these branches that is called so."""
-        return next((each for each in branches if self.of(each) == name), None)
+    def lines(self, name: str) -> list[str]:
+        """Where a branch that is called so may be: nowhere else than here."""
+        return [*(each.lineage for each in self.entries if each.name == name), name]
 
 
 def read_names(control: ControlStore) -> BranchNames:
@@ -79,7 +78,7 @@ def read_names(control: ControlStore) -> BranchNames:
     if found is None:
         return BranchNames()
     try:
-        return BranchNames(tuple(_entries(parse_json(found.data))), found.e_tag)
+        return BranchNames(tuple(_entries(unseal(found.data, _VERSION))), found.e_tag)
     except (ValueError, KeyError, TypeError) as error:
         raise NamesDamaged(str(error) or repr(error)) from error
 
@@ -98,16 +97,13 @@ def write_names(control: ControlStore, entries: Sequence[NameEntry], known: Bran
             for each in entries
         ],
     }
-    data = (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
     if known.e_tag is None:
-        control.create(layout.NAMES_RECORD, data)
+        control.create(layout.NAMES_RECORD, seal(content))
     else:
-        control.replace(layout.NAMES_RECORD, data, known.e_tag)
+        control.replace(layout.NAMES_RECORD, seal(content), known.e_tag)
 
 
-def _entries(content: Any) -> list[NameEntry]:
-    if not isinstance(content, dict) or content["schema_version"] != _VERSION:
-        raise ValueError("it is of a version that is not known")
+def _entries(content: Mapping[str, Any]) -> list[NameEntry]:
     found = [_entry(each) for each in content["branches"]]
     if len({each.lineage for each in found}) != len(found):
         raise ValueError("a line has two names")

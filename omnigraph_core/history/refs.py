@@ -31,7 +31,7 @@ class TaggedCommitGone(CommitNotFound):
     def __init__(self, tag: Tag) -> None:
         super().__init__(
             f"tag '{tag.name}' names commit {tag.commit_id} of branch '{tag.branch}', which is deleted",
-            hint="as long as there is the tag, `omnigraph branch undelete` brings the branch back",
+            hint=f"`omnigraph branch undelete {tag.branch}` brings it back, as long as there is the tag",
         )
         self.tag = tag
 

@@ -71,11 +71,11 @@ class LoadRecord:
         if self._kept is not None:
             self._kept.check()
 
-    def make_branch(self, start: GraphCommit) -> bool:
+    def make_branch(self, start: GraphCommit, called: str) -> bool:
         """Make the branch of the load; False if another process has, in the meantime."""
         self.tell(made_from=start.commit_id)
         assert self._kept is not None
-        return made_for_write(self._door, self._branch, start, self._kept)
+        return made_for_write(self._door, self._branch, called, start, self._kept)
 
     def put_away_by(self, put_away: Callable[[], None]) -> None:
         """Call this at the end, to remove what the load has left over."""

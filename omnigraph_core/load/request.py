@@ -31,6 +31,12 @@ class LoadRequest:
     """How many tables are written in parallel, memory permitting."""
     rejecting: Rejecting | None = None
     dry_run: bool = False
+    called: str | None = None
+    """What people call the branch, if it has to be made."""
+
+    @property
+    def name(self) -> str:
+        return self.called or self.branch
 
     @property
     def is_rejecting(self) -> bool:

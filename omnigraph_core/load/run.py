@@ -33,6 +33,7 @@ from omnigraph_core.schema import Schema
 from omnigraph_core.tables.staged import StagedWrite, discard_files
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published
+from omnigraph_core.write.naming import prove_called
 from omnigraph_core.write.plan import TableWrite, WritePlan
 from omnigraph_core.write.writable import WritableTable
 
@@ -105,7 +106,7 @@ class Load:
             if not source.writes_tables:
                 self._read(source, reading)
                 return self._finish(source, reading)
-            made = request.start is not None and record.make_branch(request.start)
+            made = request.start is not None and record.make_branch(request.start, request.name)
             self._read(source, reading)
             return self._publish(source, reading, made=made)
 
@@ -195,6 +196,8 @@ class Load:
         """
         branch, start, dry_run = self._request.branch, self._request.start, self._request.dry_run
         if branch in self._door.manifest.branches():
+            if start is not None:
+                prove_called(self._door, branch, self._request.name)
             start = None
         if start is None and not dry_run:
             return self._publish(source, reading, made=False)
@@ -202,7 +205,7 @@ class Load:
         self._check(manifest.snapshot(branch) if start is None else snapshot_at(manifest, start))
         if dry_run or start is None or self._outcome().is_empty:
             return self._outcome()
-        return self._publish(source, reading, made=reading.record.make_branch(start))
+        return self._publish(source, reading, made=reading.record.make_branch(start, self._request.name))
 
     def _publish(self, source: Source, reading: Reading, *, made: bool) -> Loaded:
         """Check, stage and publish; nothing when no record was read.

@@ -30,14 +30,21 @@ class SchemasDiffer(ConflictError):
     """Both sides changed the schema, and not so that one could have both; with the steps of each."""
 
     def __init__(
-        self, source: str, target: str, steps: Mapping[str, Sequence[str]], reasons: Sequence[str]
+        self,
+        source: str,
+        target: str,
+        steps: Mapping[str, Sequence[str]],
+        reasons: Sequence[str],
+        *,
+        takes_back: bool = False,
     ) -> None:
         lines = [f"{name}: {step}" for name, found in steps.items() for step in found]
         said = f"'{source}' cannot be merged into '{target}': their schemas cannot be combined"
-        super().__init__(
-            "\n".join([said, *reasons, *lines]),
-            hint="change the schema of one side so that both agree, and merge again",
-        )
+        hint = "change the schema of one side so that both agree, and merge again"
+        if takes_back:
+            said = f"'{target}' cannot go back to {source}: the schemas cannot be combined"
+            hint = "take back what was written since first, or apply the schema that you want"
+        super().__init__("\n".join([said, *reasons, *lines]), hint=hint)
         self.steps = {name: list(found) for name, found in steps.items()}
         self.reasons = tuple(reasons)
 
@@ -187,7 +194,7 @@ def differing(
             name: _steps(tables, base, side) for name, side in ((target, sides.ours), (source, sides.theirs))
         }
     )
-    return SchemasDiffer(source, target, steps, reasons)
+    return SchemasDiffer(source, target, steps, reasons, takes_back=sides.takes_back)
 
 
 def _steps(tables: Tables, old: State, new: State) -> list[str]:

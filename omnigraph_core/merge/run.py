@@ -35,6 +35,7 @@ from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published
 from omnigraph_core.write.freshness import StalePlan, check_head
+from omnigraph_core.write.moves import shown_name
 from omnigraph_core.write.on_record import FilesOnRecord
 from omnigraph_core.write.plan import WritePlan
 
@@ -140,7 +141,7 @@ class Merge:
     def branch(self, source: str, target: str) -> Merged:
         """Merge a branch into another. `SchemasDiffer` or `MergeConflicts` leave everything as it was."""
         if source == target:
-            raise RefusedError(f"branch '{source}' cannot be merged into itself")
+            raise RefusedError(f"branch '{self._called(source)}' cannot be merged into itself")
         found: _Found | None = None
         tip: GraphCommit | None = None
 
@@ -212,7 +213,7 @@ class Merge:
             sides = Sides(
                 {"base": base_state}, ours, states.of(theirs), {}, lambda _: base_state, takes_back=True
             )
-            named = f"commit {about.commit_id}"
+            named = f"commit {about.commit_id}" if base is None else f"before commit {about.commit_id}"
             found = self._judged(attempt, sides, _Found(Outcome.MERGED, heads), named)
             plan = self._planned(attempt, found)
             return None if plan is None else replace(plan, before_a=lambda _: states.prove())
@@ -220,6 +221,10 @@ class Merge:
         published = self._write(target, build)
         assert found is not None
         return _outcome(found, published.commit_id, None, published.warnings)
+
+    def _called(self, line: str) -> str:
+        """What people call the branch of a line."""
+        return shown_name(self._door, line, self._door.manifest.branch(line).identity)
 
     def _check_head(self, attempt: Attempt) -> None:
         """Under the branch's lock: its head must be the one that the bases were found for.
@@ -236,7 +241,9 @@ class Merge:
         theirs = read_branch_log(tables, manifest, source, with_actors=False)
         ours = read_branch_log(tables, manifest, target, with_actors=False)
         if source not in theirs.heads:
-            raise RefusedError(f"branch '{source}' has no head row: another program made this graph")
+            raise RefusedError(
+                f"branch '{self._called(source)}' has no head row: another program made this graph"
+            )
         both = CommitLog({**theirs.commits, **ours.commits}, {**theirs.heads, **ours.heads})
         return both, theirs.commits[theirs.heads[source]]
 
@@ -256,22 +263,23 @@ class Merge:
         )
         outcome = Outcome.FAST_FORWARD if is_forward else Outcome.MERGED
         found = _Found(outcome, Heads(ours_id, tip.commit_id))
-        found = self._judged(attempt, sides, replace(found, bases=bases.commit_ids), source)
+        found = self._judged(attempt, sides, replace(found, bases=bases.commit_ids), self._called(source))
         return replace(found, unreadable=tuple(sorted(states.passed_over)))
 
     def _judged(self, attempt: Attempt, sides: Sides, found: _Found, named: str) -> _Found:
         """Merge all tables and ask the rules; all conflicts are found before any is raised."""
-        ground = common_ground(self._door.tables_of(attempt), sides, named, attempt.branch)
+        called = self._called(attempt.branch)
+        ground = common_ground(self._door.tables_of(attempt), sides, named, called)
         lost = lost_edits(ground)
         if lost:
-            raise differing(ground.tables, sides, named, attempt.branch, lost)
+            raise differing(ground.tables, sides, named, called, lost)
         if self._resolution is not None:
             self._resolution.check_heads(found.heads)
         prefer = self._prefer if self._resolution is None else None
         try:
             tables = tuple(merge_tables(ground.tables, ground, prefer))
         except ValuesDoNotFit as error:
-            raise differing(ground.tables, sides, named, attempt.branch, [str(error)]) from None
+            raise differing(ground.tables, sides, named, called, [str(error)]) from None
         conflicts = [conflict for each in tables for conflict in each.conflicts]
         conflicts += self._broken(ground, tables)
         if self._resolution is not None:
@@ -316,7 +324,7 @@ class Merge:
         if self._dry_run:
             return None
         if found.conflicts:
-            raise MergeConflicts(found.conflicts, attempt.branch, found.heads)
+            raise MergeConflicts(found.conflicts, self._called(attempt.branch), found.heads)
         assert found.ground is not None
         changes = change_set(found.ground.schema, found.tables)
         if found.ground.plan is not None:

@@ -11,7 +11,6 @@ from omnigraph_core.change.plan import Intent
 from omnigraph_core.errors import NotFoundError, RefusedError
 from omnigraph_core.history.log import GraphCommit, read_log
 from omnigraph_core.history.moves import Move, MoveKind, live_fork
-from omnigraph_core.history.names import read_names
 from omnigraph_core.history.operations import Operation
 from omnigraph_core.history.refs import CommitNotFound
 from omnigraph_core.history.tags import decode_tag, read_tag
@@ -22,7 +21,7 @@ from omnigraph_core.merge.run import Merge, Merged
 from omnigraph_core.records import dataclass
 from omnigraph_core.write.branches import BranchExists, delete_branch
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.moves import Note
+from omnigraph_core.write.moves import Note, shown_name
 from omnigraph_core.write.plan import WriterKind
 from omnigraph_core.write.rename import rename_branch
 from omnigraph_core.write.tags import create_tag, delete_tag
@@ -90,29 +89,32 @@ class Undo:
         """A branch that came goes again. It can be brought back, but not what was written on it would
         be expected to go with it: so only if nothing was."""
         fork = live_fork(self._door.manifest, move.line)
+        called = shown_name(self._door, move.line, move.identity)
         if fork is None or fork.identity != move.identity:
-            raise NothingToUndo(
-                f"branch '{move.name}' of operation {move.operation_id} is not there any more"
-            )
+            raise NothingToUndo(f"branch '{called}' of operation {move.operation_id} is not there any more")
         head = self._door.manifest.snapshot(move.line).head
         if head is not None and head.commit_id != move.commit_id:
             raise CannotUndo(
-                f"branch '{move.name}' was written to since operation {move.operation_id}",
-                hint=f"undo what was written first, or delete it: `omnigraph branch delete {move.name}`",
+                f"branch '{called}' was written to since operation {move.operation_id}",
+                hint=f"undo what was written first, or delete it: `omnigraph branch delete {called}`",
             )
         delete_branch(self._door, move.line, note, only_at=move.commit_id, identity=move.identity)
 
     def _bring_back(self, move: Move, note: Note) -> None:
         fork = live_fork(self._door.manifest, move.line)
+        called = shown_name(self._door, move.line, move.identity)
         if fork is not None and fork.identity == move.identity:
-            raise CannotUndo(f"branch '{move.name}' of operation {move.operation_id} is already back")
+            raise CannotUndo(f"branch '{called}' of operation {move.operation_id} is already back")
         if fork is not None:
-            raise BranchExists(move.name)
+            raise BranchExists(called)
         undelete_branch(self._door, move.line, note, identity=move.identity)
 
     def _rename_back(self, move: Move, note: Note) -> None:
         branch = Branch(move.line, move.identity)
-        called = read_names(self._door.storage.control).of(branch)
+        called = shown_name(self._door, move.line, move.identity)
+        fork = live_fork(self._door.manifest, move.line)
+        if fork is None or fork.identity != move.identity:
+            raise NothingToUndo(f"branch '{called}' of operation {move.operation_id} is not there any more")
         if called != move.new_name:
             raise CannotUndo(
                 f"the branch that operation {move.operation_id} called '{move.new_name}' is '{called}' by now"

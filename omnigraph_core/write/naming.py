@@ -29,6 +29,21 @@ class BranchExists(ConflictError):
         return {"branch": self.branch}
 
 
+class NameMoved(ConflictError):
+    """A branch that was to be made is there by now, but not at the place that was meant for it."""
+
+    retryable = True
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"another process made or renamed branch '{branch}' in the meantime", hint="try again"
+        )
+        self.branch = branch
+
+    def details(self) -> Mapping[str, object]:
+        return {"branch": self.branch}
+
+
 def check_name(name: str, what: str = "branch") -> str:
     """The trimmed name, if a branch may have it; or a tag, which is `what` else it may be for."""
     name = name.strip()
@@ -53,14 +68,29 @@ def refuse_taken_line(door: Door, lineage: str) -> None:
             _refuse(lineage, found.name)
 
 
-def refuse_taken(door: Door, name: str, names: BranchNames) -> None:
-    """Raise if a live branch is called so, or by a path prefix of it."""
-    for fork in door.manifest.branches().values() if names.entries else ():
-        other = names.of(Branch(fork.name, fork.identity))
-        if share_a_directory(other, name):
+def refuse_taken(door: Door, name: str, names: BranchNames, renamed: Branch | None = None) -> None:
+    """Raise if a live branch is called so, or by a path prefix of it.
+
+    One that is to be renamed is in nobody's way, unless it has the very name.
+    """
+    manifest = door.manifest
+    for found in manifest.branch_refs() if names.entries else manifest.branch_refs_near(name):
+        fork = found.fork_or_none()
+        if fork is None:
+            continue
+        branch = Branch(fork.name, fork.identity)
+        other = names.of(branch)
+        if other == name or (branch != renamed and share_a_directory(other, name)):
             _refuse(name, other)
-    if not names.entries:
-        refuse_taken_line(door, name)
+
+
+def prove_called(door: Door, lineage: str, name: str) -> None:
+    """Raise unless there is a branch on this line, and it is called so."""
+    found = door.manifest.branch_ref(lineage)
+    fork = None if found is None else found.fork_or_none()
+    called = None if fork is None else read_names(door.storage.control).of(Branch(lineage, fork.identity))
+    if called != name:
+        raise NameMoved(name)
 
 
 def _refuse(name: str, other: str) -> None:

@@ -30,20 +30,24 @@ from omnigraph_core.write.branches import (
     remove_branch,
 )
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.naming import prove_called
 from omnigraph_core.write.staging import KeptRecord, other_is_staging
 from omnigraph_core.write.staging_record import StagingRecord
 
 
-def made_for_write(door: Door, name: str, source: GraphCommit, kept: KeptRecord) -> bool:
+def made_for_write(door: Door, name: str, called: str, source: GraphCommit, kept: KeptRecord) -> bool:
     """Make the branch that a write is for; False if another process has made it in the meantime.
 
     A branch made here stays only if the write succeeds: else `forget_unwritten` removes it, by
     the record. While the record is kept, it also keeps others from removing the branch as one
-    that nobody writes to. A branch that another process made is none of our business.
+    that nobody writes to. A branch that another process made is none of our business, and is written
+    to only if it is called as was asked for.
     """
+    other_name = None if called == name else called
     try:
-        create_branch(door, name, source, None, on_twin=partial(_claim, kept))
+        create_branch(door, name, source, None, on_twin=partial(_claim, kept), called=other_name)
     except BranchExists:
+        prove_called(door, name, called)
         return False
     faults.hit("branch.made_for_write")
     return True

@@ -28,15 +28,15 @@ from omnigraph_core.write.moves import Note, logged, shown_name
 class BranchIsTagged(RefusedError):
     """A deleted branch is in the way that a tag still needs."""
 
-    def __init__(self, name: str, branch: DeletedBranch, tags: Iterable[Tag]) -> None:
+    def __init__(self, name: str, branch: str, tags: Iterable[Tag]) -> None:
         names = sorted(tag.name for tag in tags)
         super().__init__(
             f"'{name}' cannot be used again: tag '{names[0]}' names a commit of the deleted "
-            f"branch '{branch.name}'",
-            hint=f"bring it back with `omnigraph branch undelete {branch.name}`, or give the tag up with "
+            f"branch '{branch}'",
+            hint=f"bring it back with `omnigraph branch undelete {branch}`, or give the tag up with "
             f"`omnigraph tag delete {names[0]}`",
         )
-        self.branch, self.tags = branch.name, names
+        self.branch, self.tags = branch, names
 
     def details(self) -> Mapping[str, object]:
         return {"branch": self.branch, "tags": self.tags}
@@ -103,7 +103,7 @@ def give_up(door: Door, name: str, doomed: list[DeletedBranch], held: HeldLocks)
     """
     for each in doomed:
         if pinned := [tag for tag in read_tags(door.storage.control) if tag.on == each.on]:
-            raise BranchIsTagged(name, each, pinned)
+            raise BranchIsTagged(name, shown_name(door, each.name, each.fork.identity), pinned)
     for each in reversed(doomed):
         forget_record(door, each.fork.identity, held)
         faults.hit("branch.given_up")

@@ -29,7 +29,7 @@ def rename_branch(door: Door, branch: Branch, new: str, note: Note) -> str:
             raise BranchReplaced(f"branch '{branch.name}' was deleted and recreated in the meantime")
         names = read_names(door.storage.control)
         old = names.of(branch)
-        refuse_taken(door, new, names)
+        refuse_taken(door, new, names, branch)
         head = door.manifest.snapshot(branch.name).head
         move = note.move(
             MoveKind.BRANCH_RENAME,

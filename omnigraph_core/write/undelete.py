@@ -49,7 +49,7 @@ def undelete_branch(door: Door, name: str, note: Note, *, identity: str | None =
             if each.name == name and identity in (None, each.fork.identity)
         ]
         if not found:
-            raise NothingToUndelete(name)
+            raise NothingToUndelete(shown_name(door, name, identity))
         names = read_names(door.storage.control)
         refuse_taken(door, names.of(found[-1].on), names)
         _bring_back(door, found[-1], note, held)
@@ -74,7 +74,7 @@ def _bring_back(door: Door, record: DeletedBranch, note: Note, held: HeldLocks) 
         try:
             door.storage.control.create(path, record.ref)
         except ObjectExists:
-            raise BranchExists(record.name) from None
+            raise BranchExists(shown_name(door, record.name, record.fork.identity)) from None
         faults.hit("branch.undeleted")
     # From here on the record says nothing; it goes so that listings stay short.
     forget_record(door, record.fork.identity, held)
@@ -95,5 +95,5 @@ def _check_parent(door: Door, record: DeletedBranch) -> None:
 def _check_files(door: Door, record: DeletedBranch) -> None:
     """What is in its directories must be its own: another branch may have had the name since."""
     if not has_its_files(door.tables, record):
-        raise NothingToUndelete(record.name)
+        raise NothingToUndelete(shown_name(door, record.name, record.fork.identity))
     door.tables.open(manifest_ref(record.name))

@@ -4,11 +4,19 @@ all that moved."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError
-from omnigraph_core.history.moves import Move, begun_moves, done_moves, read_begun, read_done
-from omnigraph_core.history.names import read_names
+from omnigraph_core.history.moves import (
+    Move,
+    MoveDamaged,
+    begun_moves,
+    done_moves,
+    read_begun,
+    read_done,
+)
+from omnigraph_core.history.names import BranchNames, read_names
 from omnigraph_core.history.removed import shown_day
 from omnigraph_core.history.tags import read_tag, tag_names
 from omnigraph_core.maintenance.examination import Examination
@@ -42,9 +50,11 @@ def check_deleted(seen: Examination) -> Iterator[Finding]:
     gone = seen.deleted
     for path, problem in seen.deleted_failures.items():
         yield failed("deleted-damaged", path, problem)
+    names = read_names(seen.control) if gone else BranchNames()
     for each in gone:
+        called = names.of(each.on)
         text = f"deleted on {shown_day(each.deleted_at)} by {each.actor_id}; it can still be had back"
-        yield note("branch-put-aside", each.name, text, f"omnigraph branch undelete {each.name}")
+        yield note("branch-put-aside", called, text, f"omnigraph branch undelete {called}")
 
 
 def check_names(seen: Examination) -> Iterator[Finding]:
@@ -52,8 +62,20 @@ def check_names(seen: Examination) -> Iterator[Finding]:
 
 
 def _names(seen: Examination) -> Iterator[Finding]:
-    read_names(seen.control)
-    yield from ()
+    """A branch that was once called otherwise than its line keeps its entry for as long as it is there."""
+    names = read_names(seen.control)
+    unnamed = {each.identity: name for name, each in seen.live.items() if names.entry(each) is None}
+    last: dict[str | None, Move] = {}
+    for operation_id in sorted(done_moves(seen.control)):
+        with suppress(MoveDamaged):  # The other check says so.
+            move = read_done(seen.control, operation_id)
+            if move is not None and (move.lineage is not None or move.new_name is not None):
+                last[move.identity] = move
+    for identity, move in last.items():
+        if identity is not None and identity in unnamed:
+            line, name = unnamed[identity], move.new_name or move.name
+            text = f"it was called '{name}', and {layout.NAMES_RECORD} does not say so any more"
+            yield error("branch-name-lost", line, text, f"omnigraph branch rename {line} {name}")
 
 
 def check_operations(seen: Examination) -> Iterator[Finding]:
