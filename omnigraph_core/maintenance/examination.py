@@ -188,6 +188,12 @@ class Examination:
                 self.deleted_failures[layout.deleted_branch(identity)] = problem
         return [each for each in found if each is not None]
 
+    @property
+    def knows_deleted(self) -> bool:
+        """Can every record of a deleted branch be read?"""
+        _ = self.deleted
+        return not self.deleted_failures
+
     @cached_property
     def places(self) -> list[Place]:
         """Every dataset on disk; one that goes meanwhile is gone."""

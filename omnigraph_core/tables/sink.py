@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import (
     conform,
     data_files,
@@ -20,6 +19,7 @@ from omnigraph_core.tables.fragments import (
     keep_row_ids,
     write_rows,
 )
+from omnigraph_core.tables.preview import detached
 from omnigraph_core.tables.replace import mark_deleted, replacing_operation
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, prepare
 
@@ -64,21 +64,13 @@ class RowSink:
 
     def read_back(self) -> Iterator[pa.Table]:
         """The rows in the order they were written, a fragment at a time; blobs as bytes."""
-        from lance import LanceDataset
-        from lance.dataset import LanceOperation, Transaction
+        from lance.dataset import LanceOperation
 
         table = self.table
         operation = LanceOperation.Overwrite(table.lance.lance_schema, self.fragments)
-        with lance_failures(table.ref, "reading staged rows of"):
-            transaction = Transaction(table.version, operation)
-            preview = LanceDataset.commit(table.lance, transaction, max_retries=1, detached=True)
-        try:
-            shown = Table(table.ref, preview)
+        with detached(self._storage, table, operation, "reading staged rows of") as shown:
             for fragment_id in shown.fragment_rows():
                 yield shown.read(blobs=True, fragment_ids=[fragment_id]).replace_schema_metadata(None)
-        finally:
-            name = f"d{preview.version}.manifest"
-            self._storage.control.delete(f"{table.ref.directory}/_versions/{name}")
 
     def discard(self) -> None:
         """Delete what was written; it will never be part of the table."""

@@ -15,17 +15,20 @@ from omnigraph_core.diff.trails import Limit
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.removed import CommitRemoved
+from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.maintenance import control
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.failures import VersionNotFound
 from omnigraph_core.tables.fork_refs import RefState, find_ref, ref_path
+from omnigraph_core.tables.preview import previewed
+from omnigraph_core.tables.stage import stage_append
 from tests.support.processes import OMNIGRAPH, clean_environment
 from tests.support.programs import require_program
 from tests.support.readable import fresh
 from tests.support.records import exported, node, write_jsonl
 from tests.support.trees import fingerprint
-from tests.support.writers import check_whole
+from tests.support.writers import check_whole, rows_for
 
 SETTINGS = Settings(fsync=False, actor="ann")
 SCHEMA = "node Person { name: String @key  age: I32? }\nnode City { name: String @key }\n"
@@ -212,6 +215,20 @@ def test_blame_and_the_commits_of_an_entity_do_not_miss_pruned_rows(
     with pytest.raises(OmnigraphError, match="removed by cleanup"):
         blamed(other, "main~4")
     check_whole(graph)
+
+
+# ---- previews ----
+
+
+def test_a_preview_leaves_nothing(graph: Graph) -> None:
+    """Lance writes down its transaction too, with all row ids, and would spare that for a week."""
+    entry, storage = graph.snapshot().entry("node:Person"), graph.door.storage
+    table = graph.door.tables.open(entry.ref, entry.table_version)
+    staged = stage_append(storage, table, rows_for(table, "new"), new_ulid())
+    before = fingerprint(graph.location.path)
+    with previewed(storage, table, staged) as shown, previewed(storage, shown, staged) as more:
+        assert (shown.count_rows(), more.count_rows()) == (2, 3)
+    assert fingerprint(graph.location.path) == before
 
 
 # ---- forks of tables ----

@@ -42,13 +42,13 @@ def check_leftovers(seen: Examination) -> Iterator[Finding]:
 
 def _unknown(seen: Examination, places: list[Place]) -> Iterator[Finding]:
     """The branches are read after the datasets, and after the lock was found free."""
-    manifest, gone = seen.manifest, seen.deleted
-    if seen.deleted_failures:  # Any of them may be of a branch that was deleted.
+    manifest = seen.manifest
+    if not seen.knows_deleted:  # Any of them may be of a branch that was deleted.
         return
     live = {layout.MAIN_BRANCH, *(found.name for found in manifest.branch_refs())}
-    names = live | {each.name for each in gone}
+    names = live | {each.name for each in seen.deleted}
     known = {path for name in seen.heads if name in live for path in manifest.paths(name)}
-    for each in gone:
+    for each in seen.deleted:
         known |= manifest.paths_of(each.on).keys()
     for place in places:
         for name in sorted(set(place.refs) - names):
@@ -72,13 +72,9 @@ def check_files(seen: Examination) -> Iterator[Finding]:
     """Files of datasets that no version and no write under way refers to, counted per dataset."""
     spoken_for = _staged(seen)
     for place in seen.places:
-        if place.path == layout.MANIFEST and _deleted_are_unknown(seen):
+        if place.path == layout.MANIFEST and not seen.knows_deleted:
             continue
         yield from attempt("dataset-unreadable", place.path, _files, seen, place, spoken_for)
-
-
-def _deleted_are_unknown(seen: Examination) -> bool:
-    return bool(seen.deleted is not None and seen.deleted_failures)
 
 
 def _staged(seen: Examination) -> set[str]:

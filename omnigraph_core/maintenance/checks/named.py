@@ -39,7 +39,7 @@ def _tag(seen: Examination, name: str) -> Iterator[Finding]:
         return
     commit = seen.commits.get(tag.commit_id)
     is_there = commit is not None and seen.is_readable(commit)
-    if is_there or any(each.on.may_be(tag.on) for each in seen.deleted) or seen.deleted_failures:
+    if is_there or any(each.on.may_be(tag.on) for each in seen.deleted) or not seen.knows_deleted:
         return
     text = f"its commit {tag.commit_id} is gone"
     yield error("tag-commit-gone", name, text, f"omnigraph tag delete {name}")
