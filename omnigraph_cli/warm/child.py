@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import io
 import os
 import signal
 import socket
 import sys
 import time
-import warnings
+import traceback
 from collections.abc import Iterable
 from typing import IO
 
@@ -18,12 +19,21 @@ from omnigraph_cli.entry import leave
 from omnigraph_cli.warm import wire
 
 _PR_SET_PDEATHSIG = 1
-_ABOVE_ALL = 1 << 10
+_BROKEN = 70
 _KEPT_SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
 
 
-def become(request: wire.Request, received: list[int], connection: socket.socket, server: int) -> None:
-    """Everything but running it. Ends the process if nobody wants it any more."""
+def become(body: bytes, received: list[int], connection: socket.socket, server: int) -> wire.Request:
+    """Everything but running it. Ends the process if nobody wants it any more, or if it cannot be."""
+    try:
+        return _become(body, received, connection, server)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(_BROKEN)
+
+
+def _become(body: bytes, received: list[int], connection: socket.socket, server: int) -> wire.Request:
+    request = wire.decoded(body)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.setsid()
     try:
@@ -41,6 +51,7 @@ def become(request: wire.Request, received: list[int], connection: socket.socket
     _set_variables(request.environment)
     _set_streams()
     sys.argv = [os.fsdecode(each) for each in request.arguments]
+    return request
 
 
 def run(request: wire.Request) -> None:
@@ -51,7 +62,7 @@ def run(request: wire.Request) -> None:
 
 def _take_over(files: list[int], numbers: list[int]) -> None:
     """Give each file its number. First out of the way of all numbers, then into place."""
-    aside = [os.dup2(each, _ABOVE_ALL + at, inheritable=False) for at, each in enumerate(files)]
+    aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, max(numbers) + 1) for each in files]
     for each in files:
         os.close(each)
     for each, number in zip(aside, numbers, strict=True):
@@ -70,18 +81,19 @@ def _set_variables(environment: Iterable[bytes]) -> None:
 def _set_streams() -> None:
     """As Python makes them; encoding and errors follow from the variables that both have."""
     assert sys.__stdin__ is not None
-    assert sys.__stderr__ is not None
-    errors = sys.__stdin__.errors or "strict"
+    errors, at_once = sys.__stdin__.errors or "strict", bool(getattr(sys.__stdout__, "write_through", False))
     sys.stdin = sys.__stdin__ = _stream(0, "r", errors)  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _stream(1, "w", errors)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _stream(2, "w", "backslashreplace")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _stream(1, "w", errors, at_once)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _stream(2, "w", "backslashreplace", at_once)  # type: ignore[misc]
 
 
-def _stream(number: int, mode: str, errors: str) -> io.TextIOWrapper:
+def _stream(number: int, mode: str, errors: str, at_once: bool = False) -> io.TextIOWrapper:
     assert sys.__stderr__ is not None
-    buffer: IO[bytes] = open(number, mode + "b", closefd=False)  # noqa: SIM115
+    buffer: IO[bytes] = open(number, mode + "b", 0 if at_once else -1, closefd=False)  # noqa: SIM115
     by_line = number == 2 or buffer.isatty()
-    text = io.TextIOWrapper(buffer, sys.__stderr__.encoding, errors, newline="\n", line_buffering=by_line)
+    text = io.TextIOWrapper(
+        buffer, sys.__stderr__.encoding, errors, newline="\n", line_buffering=by_line, write_through=at_once
+    )
     text.mode = mode  # type: ignore[misc]
     return text
 
@@ -99,8 +111,3 @@ def _set_signals(ignored: int, blocked: int) -> None:
 def _contains(mask: int, number: int) -> bool:
     """As in `/proc/PID/status`: one bit per signal, the first for signal 1."""
     return bool(mask >> (number - 1) & 1)
-
-
-def without_fork_warnings() -> None:
-    """Lance warns of threads that a fork would lose. The server has none, and checks that itself."""
-    warnings.filterwarnings("ignore", "lance is not fork-safe")

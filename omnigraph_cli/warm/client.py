@@ -17,7 +17,10 @@ from omnigraph_cli.warm.likeness import Process, likeness
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    Handler = Callable[[int, Any], Any] | int | None
 else:
     import _signal
 
@@ -37,8 +40,13 @@ _FORWARDED = (
     _signal.SIGWINCH,
     _signal.SIGCONT,
 )
+_STOPPING = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
 # They start another program, or manage servers, or are the quicker for it.
 _COLD_COMMANDS = frozenset(("spark", "warm", "completion"))
+# The library opens these files when it is imported.
+_COLD_VARIABLES = ("LANCE_LOG_FILE", "LANCE_TRACING")
+# For the new process to move files about in, and for those that it opens first.
+_DESCRIPTORS_SPARE = 16
 
 reason: str | None = None
 """Why this command started cold although a warm start was asked for."""
@@ -75,6 +83,8 @@ def _reach() -> tuple[_socket.socket, wire.Request, list[int]]:
     process = Process()
     if process.is_traced:
         raise GoColdError("a debugger or tracer is attached")
+    if process.is_confined:  # what else holds it (Landlock) cannot be seen
+        raise GoColdError("it may not gain privileges, so it may be in a sandbox")
     descriptors = _own_descriptors()
     here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.stat(os.getcwd())  # a directory that was removed can still be opened
@@ -113,6 +123,11 @@ def _check_command(arguments: list[str]) -> None:
         raise GoColdError("this command always starts cold")
     if any(name.startswith("_OMNIGRAPH") for name in os.environ):
         raise GoColdError("the shell asks for completions")
+    for name in _COLD_VARIABLES:
+        if name in os.environ:
+            raise GoColdError(f"{name} is set")
+    if "" in os.environ:
+        raise GoColdError("a variable has no name")
 
 
 def _own_descriptors() -> list[int]:
@@ -123,6 +138,8 @@ def _own_descriptors() -> list[int]:
         raise GoColdError("standard input, output or error is closed")
     if len(alive) > _DESCRIPTORS_MAX:
         raise GoColdError(f"more than {_DESCRIPTORS_MAX} files are open")
+    if alive[-1] + len(alive) + _DESCRIPTORS_SPARE > os.sysconf("SC_OPEN_MAX"):
+        raise GoColdError("it may open too few files")
     if os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp():
         raise GoColdError("it runs in the background of a terminal")
     return alive
@@ -153,8 +170,13 @@ def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[
         raise GoColdError(why or "the server left", starts_server=not why)
     (pid_descriptor,) = wire.unpacked(ancillary[0][2])
     connection.settimeout(None)
-    _forward_signals(pid_descriptor)
-    connection.sendall(wire.GO)
+    before = _forward_signals(pid_descriptor)
+    try:
+        connection.sendall(wire.GO)
+    except OSError:
+        for number, handler in before:
+            _signal.signal(number, handler)
+        raise
 
 
 def _send(connection: _socket.socket, data: bytes, rights: list[tuple[int, int, bytes]]) -> None:
@@ -162,8 +184,11 @@ def _send(connection: _socket.socket, data: bytes, rights: list[tuple[int, int, 
     connection.sendall(data[sent:])
 
 
-def _forward_signals(pid_descriptor: int) -> None:
-    """What is sent to this process is meant for the command. What it ignores, the command ignores."""
+def _forward_signals(pid_descriptor: int) -> list[tuple[int, Handler]]:
+    """What is sent to this process is meant for the command. What it ignores, the command ignores.
+
+    Returns the handlers that were there before.
+    """
 
     def forward(number: int, _: object) -> None:
         try:  # noqa: SIM105
@@ -171,17 +196,23 @@ def _forward_signals(pid_descriptor: int) -> None:
         except ProcessLookupError:
             pass
 
-    def stop(_: int, __: object) -> None:
-        """Ctrl-Z. The command has no terminal that would let it stop by itself."""
+    def stop(number: int, _: object) -> None:
+        """Ctrl-Z. The command has no terminal that would let it stop by itself.
+
+        Where nobody could let this process go on, the kernel does not stop it, and the command goes on too.
+        """
         forward(_signal.SIGSTOP, None)
-        os.kill(os.getpid(), _signal.SIGSTOP)
+        _signal.signal(number, _signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        _signal.signal(number, stop)
         forward(_signal.SIGCONT, None)
 
-    for number in _FORWARDED:
-        if _signal.getsignal(number) != _signal.SIG_IGN:
-            _signal.signal(number, forward)
-    if _signal.getsignal(_signal.SIGTSTP) != _signal.SIG_IGN:
-        _signal.signal(_signal.SIGTSTP, stop)
+    before: list[tuple[int, Handler]] = []
+    for numbers, handler in ((_FORWARDED, forward), (_STOPPING, stop)):
+        for number in numbers:
+            if _signal.getsignal(number) != _signal.SIG_IGN:
+                before.append((number, _signal.signal(number, handler)))
+    return before
 
 
 def _accompany(connection: _socket.socket) -> NoReturn:

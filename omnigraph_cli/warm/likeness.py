@@ -35,6 +35,13 @@ _VARIABLES = (
     "RAYON_",
     "NUMPY_",
     "NPY_",
+    "GOTO_",
+    "GFORTRAN_",
+    "OPENSSL_",
+    "SSL_CERT_",
+    "SSLKEYLOGFILE",
+    "TYPER_",
+    "PYARROW_",
 )
 _FACTS = frozenset(
     (
@@ -53,19 +60,22 @@ _FACTS = frozenset(
         b"Mems_allowed",
     )
 )
+# `python -u`, which no flag tells; taken down at once, because commands change their streams.
+_WRITES_THROUGH = bool(getattr(sys.__stdout__, "write_through", False))
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 _FILES = ("cgroup", "limits", "oom_score_adj", "personality", "attr/current")
 
 
 class Process:
-    """What `/proc` says of this process."""
+    """What `/proc` says of a process, by default this one."""
 
-    __slots__ = ("blocked", "facts", "ignored", "is_traced", "umask")
+    __slots__ = ("blocked", "facts", "ignored", "is_confined", "is_traced", "umask")
 
-    def __init__(self) -> None:
-        found = dict(line.partition(b":")[::2] for line in _read("status").splitlines())
+    def __init__(self, pid: int | str = "self") -> None:
+        found = dict(line.partition(b":")[::2] for line in _read("status", pid).splitlines())
         self.facts = b"\n".join(name + found.get(name, b"") for name in sorted(_FACTS))
         self.is_traced = found[b"TracerPid"].strip() != b"0"
+        self.is_confined = found[b"NoNewPrivs"].strip() != b"0"
         self.umask = int(found[b"Umask"], 8)
         self.blocked = int(found[b"SigBlk"], 16)
         self.ignored = int(found[b"SigIgn"], 16)
@@ -84,8 +94,10 @@ def likeness(process: Process) -> bytes:
         sys.executable,
         sys.prefix,
         sys.flags,
+        _WRITES_THROUGH,
         sys.warnoptions,
         sorted(sys._xoptions.items()),
+        getattr(sys.modules.get("site"), "ENABLE_USER_SITE", None) and sys.modules["site"].USER_SITE,
         os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
         __version__,
     )
@@ -94,19 +106,23 @@ def likeness(process: Process) -> bytes:
         os.sched_getscheduler(0),
         os.sched_getparam(0).sched_priority,
     )
-    spaces = [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES if _exists(f"ns/{name}")]
-    texts = (code, sorted(inherited_variables().items()), scheduling, spaces, (root.st_dev, root.st_ino))
+    texts = (code, sorted(inherited_variables().items()), scheduling, spaces(), (root.st_dev, root.st_ino))
     files = [_read(name) for name in _FILES if _exists(name)]
     whole = b"\n".join((*(ascii(text).encode() for text in texts), process.facts, *files))
     return whole.replace(b"\0", b" ")
+
+
+def spaces(pid: int | str = "self") -> list[str]:
+    """The namespaces that a process is in."""
+    return [os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES if _exists(f"ns/{name}")]
 
 
 def _exists(name: str) -> bool:
     return os.access(f"/proc/self/{name}", os.R_OK)
 
 
-def _read(name: str) -> bytes:
-    descriptor = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
+def _read(name: str, pid: int | str = "self") -> bytes:
+    descriptor = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 1 << 16)
     except OSError:  # attr/current, where no security module is loaded

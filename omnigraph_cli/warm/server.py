@@ -10,7 +10,6 @@ its socket is gone, and when it is told to.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import json
 import os
@@ -21,19 +20,21 @@ import socket
 import struct
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 
 from omnigraph_cli import process
 from omnigraph_cli.limits import WARM_CHILDREN_MAX, WARM_GLANCE_S
-from omnigraph_cli.warm import child, place, wire
-from omnigraph_cli.warm.likeness import Process, likeness
+from omnigraph_cli.warm import child, owning, place, wire
+from omnigraph_cli.warm.likeness import Process, likeness, spaces
 
 _ALREADY_RUNNING, _USELESS = 3, 4
 # OpenBLAS and Arrow's allocator would start a thread when they are imported.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 _DESCRIPTORS_MAX = 128
+_WAIT_FOR_DESCRIPTORS_S = 0.1
 
 Stamp = tuple[int, int, int]
 
@@ -43,20 +44,42 @@ class Client:
     """A connection: first what has come of its request, then the process that it waits for."""
 
     connection: socket.socket
-    received: bytearray = field(default_factory=bytearray)
+    peer: int
+    head: bytearray = field(default_factory=lambda: bytearray(wire.HEAD_BYTES))
+    body: bytearray | None = None
+    filled: int = 0
     descriptors: list[int] = field(default_factory=list)
     pid: int | None = None
 
-    def forget_descriptors(self) -> None:
+    @property
+    def receiving(self) -> bytearray:
+        return self.head if self.body is None else self.body
+
+    def receive(self) -> int:
+        """How much has come. It is kept in one place only, for it may hold secrets."""
+        room = memoryview(self.receiving)[self.filled :]
+        size = socket.CMSG_SPACE(4 * _DESCRIPTORS_MAX)
+        count, ancillary, _, _ = self.connection.recvmsg_into([room], size, socket.MSG_CMSG_CLOEXEC)
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self.descriptors += wire.unpacked(data)
+        self.filled += count
+        return count
+
+    def forget(self) -> None:
+        """Close its files and wipe its variables: no process forked for another client has them."""
         while self.descriptors:
             os.close(self.descriptors.pop())
+        if self.body is not None:
+            self.body[:] = bytes(len(self.body))
 
 
 class Server:
     """One socket, and the processes forked for those who connected to it."""
 
-    def __init__(self, name: str, like: bytes, idle_s: float) -> None:
-        self._name, self._like, self._idle_s = name, like, idle_s
+    def __init__(self, name: str, like: bytes, idle_s: float, lock: int) -> None:
+        self._name, self._like, self._idle_s, self._lock = name, like, idle_s, lock
+        self._facts = Process().facts, spaces()
         self._started = self._last = time.monotonic()
         self._served = 0
         self._is_leaving = False
@@ -87,13 +110,13 @@ class Server:
     def serve(self) -> Callable[[], None]:
         """Fork for each request. Returns in the forks, with what they are to do, and at the end."""
         while not (self._is_leaving and not self._by_pid):
-            for descriptor, events in self._poll.poll(min(WARM_GLANCE_S, self._idle_s + 0.1)):
+            for descriptor, _ in self._poll.poll(min(WARM_GLANCE_S, self._idle_s + 0.1)):
                 if descriptor == self._listener.fileno():
                     self._accept()
                 elif descriptor == self._woken.fileno():
-                    self._reap()
+                    self._wake_up()
                 elif (client := self._clients.get(descriptor)) is not None:
-                    command = self._hear(client, events)
+                    command = self._hear(client)
                     if command is not None:
                         return command
             self._look_around()
@@ -102,43 +125,50 @@ class Server:
     # ---- connections ----
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
+        if self._is_leaving:  # the listener was closed a moment ago
+            return
+        try:
             connection, _ = self._listener.accept()
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            if struct.unpack("3i", credentials)[1] != os.getuid() or self._is_leaving:
-                connection.close()
-                return
-            connection.setblocking(False)
+        except BlockingIOError:
+            return
+        except OSError:  # no descriptor is left, or no memory; it would be tried without end
+            time.sleep(_WAIT_FOR_DESCRIPTORS_S)
+            return
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        peer, user, _ = struct.unpack("3i", credentials)
+        if user != os.getuid():
+            connection.close()
+            return
+        connection.setblocking(False)
+        with contextlib.suppress(OSError):
             connection.send(wire.HELLO)
-            self._clients[connection.fileno()] = Client(connection)
-            self._poll.register(connection, select.EPOLLIN | select.EPOLLRDHUP)
+        self._clients[connection.fileno()] = Client(connection, peer)
+        self._poll.register(connection, select.EPOLLIN | select.EPOLLRDHUP)
 
-    def _hear(self, client: Client, events: int) -> Callable[[], None] | None:
+    def _hear(self, client: Client) -> Callable[[], None] | None:
         if client.pid is not None:  # its end is all that is listened for: the client is gone
             self._drop(client)
             return None
         try:
-            data, descriptors, _, _ = socket.recv_fds(client.connection, 1 << 20, _DESCRIPTORS_MAX)
+            count = client.receive()
         except BlockingIOError:
             return None
         except OSError:
-            data, descriptors = b"", []
-        client.descriptors += descriptors
-        client.received += data
-        if not data:
+            count = 0
+        if not count:
             self._drop(client)
             return None
-        return self._understand(client)
+        return self._understand(client) if client.filled == len(client.receiving) else None
 
     def _understand(self, client: Client) -> Callable[[], None] | None:
-        if len(client.received) < wire.HEAD_BYTES:
-            return None
-        kind, length = client.received[:1], int.from_bytes(client.received[1 : wire.HEAD_BYTES], "big")
-        if kind == wire.RUN and length <= wire.REQUEST_BYTES_MAX:
-            if len(client.received) - wire.HEAD_BYTES < length:
-                return None
+        """The head of a request, or all of it."""
+        if client.body is not None:
             self._last = time.monotonic()
-            return self._run(client, bytes(client.received[wire.HEAD_BYTES :]))
+            return self._run(client, client.body)
+        kind, length = client.head[:1], int.from_bytes(client.head[1:], "big")
+        if kind == wire.RUN and 0 < length <= wire.REQUEST_BYTES_MAX:
+            client.body, client.filled = bytearray(length), 0
+            return None
         if kind == wire.STATUS:
             self._say(client, json.dumps(self._status()).encode())
         elif kind == wire.STOP:
@@ -159,69 +189,95 @@ class Server:
         self._poll.unregister(client.connection)
         del self._clients[client.connection.fileno()]
         client.connection.close()
-        client.forget_descriptors()
+        client.forget()
 
     # ---- commands ----
 
-    def _run(self, client: Client, body: bytes) -> Callable[[], None] | None:
-        refusal, request = self._examine(client, body)
-        if request is None:
-            self._say(client, wire.answer(wire.COLD) + refusal.encode())
-            self._drop(client)
+    def _run(self, client: Client, body: bytearray) -> Callable[[], None] | None:
+        refusal = self._refusal(client, body)
+        if refusal is not None:
+            self._refuse(client, refusal)
             return None
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         own = os.getpid()
-        pid = os.fork()
+        try:
+            pid = _fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            self._refuse(client, f"the server cannot fork: {error.strerror}")
+            return None
         if pid == 0:
-            return self._become(client, request, own)
+            return self._become(client, bytes(body), own)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self._served += 1
         client.pid = pid
         self._by_pid[pid] = client
-        client.forget_descriptors()
+        client.forget()
         self._poll.modify(client.connection, select.EPOLLRDHUP)  # GO is for the process to read
-        descriptor = os.pidfd_open(pid)
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError as error:
+            self._refuse(client, f"the server has no descriptor left: {error.strerror}")
+            return None
+        self._served += 1
         self._say(client, wire.answer(wire.WARM, pid), (descriptor,))
         os.close(descriptor)
         return None
 
-    def _examine(self, client: Client, body: bytes) -> tuple[str, wire.Request | None]:
-        """The request, or why it is refused."""
+    def _refuse(self, client: Client, refusal: str) -> None:
+        self._say(client, wire.answer(wire.COLD) + refusal.encode())
+        self._drop(client)
+
+    def _refusal(self, client: Client, body: bytearray) -> str | None:
+        """Why a request is refused."""
         try:
-            request = wire.decoded(body)
-        except ValueError:
-            return "the server does not understand the request", None
-        if request.likeness != self._like:
-            return "the server is of another kind", None
-        if len(request.descriptors) + 1 != len(client.descriptors):
-            return "not all files arrived", None
+            like, descriptors = wire.claims(body)
+        except (ValueError, IndexError):
+            return "the server does not understand the request"
+        if like != self._like or not self._is_alike(client.peer):
+            return "the server is of another kind"
+        if descriptors + 1 != len(client.descriptors):
+            return "not all files arrived"
         if len(self._by_pid) >= WARM_CHILDREN_MAX:
-            return f"{WARM_CHILDREN_MAX} commands are running", None
+            return f"{WARM_CHILDREN_MAX} commands are running"
         if self._loaded.have_changed():
             self._leave()
-            return "the program has changed since the server started", None
+            return "the program has changed since the server started"
         if _threads() != 1:
             self._leave()
-            return "the server has more than one thread", None
-        return "", request
+            return "the server has more than one thread"
+        return None
 
-    def _become(self, client: Client, request: wire.Request, server: int) -> Callable[[], None]:
+    def _is_alike(self, peer: int) -> bool:
+        """Whether the other side has no fewer and no more privileges, whatever it says of itself."""
+        try:
+            return (Process(peer).facts, spaces(peer)) == self._facts
+        except (OSError, KeyError, ValueError):
+            return False
+
+    def _become(self, client: Client, body: bytes, server: int) -> Callable[[], None]:
         """In the fork: let go of everything that is the server's, and be the command."""
         for each in self._clients.values():
             if each is not client:
                 each.connection.close()
-                each.forget_descriptors()
+                each.forget()
         for own in (self._listener, self._woken, self._wakes, self._poll):
             own.close()
         os.close(self._directory)
+        if not self._is_leaving:
+            os.close(self._lock)
         signal.set_wakeup_fd(-1)
         client.connection.setblocking(True)
-        child.become(request, client.descriptors, client.connection, server)
+        request = child.become(body, client.descriptors, client.connection, server)
         return lambda: child.run(request)
 
-    def _reap(self) -> None:
+    def _wake_up(self) -> None:
+        """A signal came: a process has ended, or somebody asks this one to."""
         with contextlib.suppress(BlockingIOError):
-            self._woken.recv(1 << 10)
+            if signal.SIGTERM in self._woken.recv(1 << 10):
+                self._leave()
+        self._reap()
+
+    def _reap(self) -> None:
         while self._by_pid:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -253,9 +309,11 @@ class Server:
             return
         self._is_leaving = True
         if self._is_reachable():
-            os.unlink(place.inside(self._directory, self._name + place.SOCKET))
+            with contextlib.suppress(OSError):
+                os.unlink(place.inside(self._directory, self._name + place.SOCKET))
         self._poll.unregister(self._listener)
         self._listener.close()
+        owning.disown(self._directory, self._name, self._lock)
 
     def _status(self) -> dict[str, object]:
         with open("/proc/self/statm", "rb") as file:
@@ -269,6 +327,13 @@ class Server:
             "memory_bytes": pages * os.sysconf("SC_PAGE_SIZE"),
             "stopping": self._is_leaving,
         }
+
+
+def _fork() -> int:
+    """Lance warns of threads that a fork would lose. The server has none, and checks that itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return os.fork()
 
 
 def _threads() -> int:
@@ -320,21 +385,6 @@ def _import_everything() -> None:
     build_all()
 
 
-def _own(name: str) -> None:
-    """Be the only server of this name, or leave. The lock goes with the process."""
-    directory = place.open_directory(make=True)
-    lock = os.open(
-        place.inside(directory, name + place.LOCK),
-        os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-        0o600,
-    )
-    os.close(directory)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os._exit(_ALREADY_RUNNING)
-
-
 def _give_up(name: str, reason: str) -> None:
     """A server of this kind cannot serve. Say so, or every command would start another."""
     directory = place.open_directory(make=True)
@@ -344,19 +394,21 @@ def _give_up(name: str, reason: str) -> None:
     os._exit(_USELESS)
 
 
-def main() -> None:
-    """`NAME IDLE_SECONDS`, started by `starting.start_server`."""
-    name, idle_s = sys.argv[1], float(sys.argv[2])
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    os.umask(0o077)
-    os.chdir("/")
-    _own(name)
+def _close_files() -> None:
+    """What the shell had opened beside the standard streams, whatever its number."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _prepare(name: str, idle_s: float, lock: int) -> Server:
+    """Become what commands are forked from."""
     like = likeness(Process())
     if place.server_name(like) != name:
         _give_up(name, "a server would not be of this command's kind")
     process.register_end()
     os.environ.update(_ONE_THREAD)
-    child.without_fork_warnings()
     _import_everything()
     gc.collect()
     gc.freeze()
@@ -364,5 +416,25 @@ def main() -> None:
         _give_up(name, "a library starts a thread when it is imported")
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    Server(name, like, idle_s).serve()()
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    return Server(name, like, idle_s, lock)
+
+
+def main() -> None:
+    """`NAME IDLE_SECONDS`, started by `starting.start_server`."""
+    name, idle_s = sys.argv[1], float(sys.argv[2])
+    _close_files()
+    os.umask(0o077)
+    os.chdir("/")
+    directory = place.open_directory(make=True)
+    lock = owning.own(directory, name)
+    os.close(directory)
+    if lock is None:
+        os._exit(_ALREADY_RUNNING)
+    try:
+        server = _prepare(name, idle_s, lock)
+    except Exception as error:
+        _give_up(name, f"a server cannot start: {error}")
+        raise
+    server.serve()()

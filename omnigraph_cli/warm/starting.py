@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
-from omnigraph_cli.limits import WARM_SERVERS_MAX, WARM_USELESS_S
-from omnigraph_cli.warm import place
+from omnigraph_cli.limits import WARM_SERVERS_MAX
+from omnigraph_cli.warm import owning, place
 from omnigraph_cli.warm.likeness import Process, inherited_variables, likeness
 from omnigraph_core.settings import load_settings
 
 # Not `-m`: that would look for modules in the working directory.
-_PROGRAM = "import sys; sys.path.pop(0); from omnigraph_cli.warm.server import main; main()"
+_PROGRAM = (
+    "import sys; sys.flags.safe_path or sys.path.pop(0); from omnigraph_cli.warm.server import main; main()"
+)
+
+# Where the server finds its directory, and where Python finds the user's own packages.
+_PLACES = ("XDG_RUNTIME_DIR", "HOME")
 
 
 def start_server() -> None:
@@ -25,12 +29,12 @@ def start_server() -> None:
         return
     name = place.server_name(likeness(Process()))
     directory = place.open_directory(make=True)
-    sockets = [each for each in os.listdir(place.inside(directory, ".")) if each.endswith(place.SOCKET)]
-    if len(sockets) >= WARM_SERVERS_MAX or _is_useless(place.inside(directory, name + place.USELESS)):
+    if owning.sweep(directory) >= WARM_SERVERS_MAX or owning.is_useless(directory, name):
         return
     environment = inherited_variables()
-    if "XDG_RUNTIME_DIR" in os.environ:
-        environment["XDG_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"]
+    for variable in _PLACES:
+        if variable in os.environ:
+            environment[variable] = os.environ[variable]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     os.posix_spawn(
         sys.executable,
@@ -51,11 +55,3 @@ def note(reason: str) -> None:
     os.write(descriptor, reason.encode("utf-8", "replace"))
     os.close(descriptor)
     os.close(directory)
-
-
-def _is_useless(marker: str) -> bool:
-    """Whether a server of this kind has tried and given up lately."""
-    try:
-        return time.time() - os.stat(marker).st_mtime < WARM_USELESS_S
-    except OSError:
-        return False

@@ -50,6 +50,15 @@ class Request:
         return b"\0".join((self.likeness, own, *self.arguments, *self.environment))
 
 
+def claims(body: bytearray) -> tuple[bytes, int]:
+    """The likeness, and how many descriptors come along. All else is for the new process alone."""
+    like, end = body.find(b"\0"), body.find(b"\0", body.find(b"\0") + 1)
+    if like < 0:
+        raise ValueError("no likeness")
+    numbers = body[like + 1 : end if end >= 0 else len(body)].split(b" ")[3]
+    return bytes(body[:like]), numbers.count(b",") + 1
+
+
 def decoded(body: bytes) -> Request:
     """Raises ValueError for anything that `encoded` does not give."""
     likeness, own, *rest = body.split(b"\0")

@@ -116,7 +116,6 @@ OTHERWISE = {
     "a network": (["unshare", "--net"], {}),
     "a mount namespace": (["unshare", "--mount"], {}),
     "the capabilities": (["setpriv", "--bounding-set", "-sys_time"], {}),
-    "a new privilege": (["setpriv", "--no-new-privs"], {}),
     "the locale": ([], {"LC_ALL": "C.UTF-8", "LANG": "C"}),
     "Lance's variables": ([], {"LANCE_CPU_THREADS": "1"}),
     "Python's variables": ([], {"PYTHONHASHSEED": "1"}),
@@ -309,7 +308,7 @@ def test_an_ignored_hang_up_stays_ignored(served: Served) -> None:
 def test_ctrl_z_stops_the_command_and_fg_lets_it_go_on(served: Served) -> None:
     """Its input has not come yet when it is stopped."""
     server = served.started()
-    process = served.popen("load", "--data", "-", "--mode", "merge")
+    process = served.popen("load", "--data", "-", "--mode", "merge", process_group=0)
     wait_until(lambda: len(children_of(server)) == 1)
     (child,) = children_of(server)
     process.send_signal(signal.SIGTSTP)
