@@ -8,7 +8,8 @@ them in `details()` so that machine output never has to parse a message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import ClassVar
 
@@ -111,3 +112,14 @@ class StorageError(OmnigraphError):
     """The place where the graph lives failed, or holds something it should not."""
 
     kind = ErrorKind.STORAGE
+
+
+@contextmanager
+def said_if_interrupted(text: str) -> Iterator[None]:
+    """Let Ctrl-C inside carry a note of what is done and what is not; the innermost note counts."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if not getattr(interrupt, "__notes__", None):
+            interrupt.add_note(text)
+        raise

@@ -21,6 +21,7 @@ from omnigraph_core.tables.failures import (
     ForeignCommit,
     HeadMoved,
     is_contention,
+    raise_if_interrupted,
     short_reason,
     storage_error,
 )
@@ -54,6 +55,7 @@ def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:
         tables.forget(staged.ref)
         if is_contention(error):
             raise CommitLost(f"another commit to table '{staged.ref.key}' came first") from error
+        raise_if_interrupted(error)
         return _settle(tables, staged, error)
     landed = _prove(Table(staged.ref, dataset), staged)
     tables.keep(landed)

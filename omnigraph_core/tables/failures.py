@@ -133,8 +133,19 @@ def lance_failures(ref: TableRef, doing: str) -> Iterator[None]:
         raise storage_error(ref, doing, error) from error
 
 
+# Ctrl-C while Lance called back into Python, in the words of its commit handler and of Arrow's readers.
+_INTERRUPTED = re.compile(r"(?:^|: |\n)KeyboardInterrupt(?::|,|\s|$)")
+
+
+def raise_if_interrupted(error: BaseException) -> None:
+    """An interrupt that came back as an error of Lance's is an interrupt all the same."""
+    if _INTERRUPTED.search(str(error)):
+        raise KeyboardInterrupt from error
+
+
 def storage_error(ref: TableRef, doing: str, error: BaseException) -> StorageError:
-    """A storage error with the part of Lance's message a person can use."""
+    """A storage error with the part of Lance's message a person can use. Raises what was an interrupt."""
+    raise_if_interrupted(error)
     text = str(error)
     where = f"table '{ref.key}'" if ref.branch is None else f"table '{ref.key}' on branch '{ref.branch}'"
     if "No space left on device" in text or "os error 28" in text:

@@ -17,7 +17,7 @@ from functools import partial
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.schemas import Schemas
-from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError
+from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError, said_if_interrupted
 from omnigraph_core.history.commits import CommitAhead, commits_ref, record_commit
 from omnigraph_core.history.recoveries import RecoveryKind
 from omnigraph_core.history.settle import settle_history
@@ -242,13 +242,20 @@ class Door:
 
     def _carried_out(self, plan: WritePlan, stored: StoredSidecar, lock: Lock, held: HeldTables) -> Published:
         """Phases B to D; a failure in between is settled at once."""
+        unfinished = (
+            f"the write is recorded in {stored.sidecar.path} and not finished; "
+            "the next write or `omnigraph recovery run` finishes or undoes it"
+        )
         try:
-            snapshot = self._phases_b_and_c(plan, stored.sidecar, lock, held)
+            with said_if_interrupted(unfinished):
+                snapshot = self._phases_b_and_c(plan, stored.sidecar, lock, held)
         except LockLost:
             raise
         except OmnigraphError as error:
             return self._settle(stored, lock, error)
-        return Published(stored.sidecar.head.commit_id, snapshot, self._phase_d(stored, lock))
+        commit_id = stored.sidecar.head.commit_id
+        with said_if_interrupted(f"commit {commit_id} is made; the next write removes what is left over"):
+            return Published(commit_id, snapshot, self._phase_d(stored, lock))
 
     def _sync_new_branch(self, current: Snapshot) -> None:
         """Before the first commit on a branch: its maker may have died before syncing it."""
@@ -285,21 +292,24 @@ class Door:
 
     def _phases_b_and_c(self, plan: WritePlan, sidecar: Sidecar, lock: Lock, held: HeldTables) -> Snapshot:
         barrier = Barrier(self.storage)
+        made = f"commit {sidecar.head.commit_id} is made; the next write completes its record in the history"
         ahead = self._history_ahead(plan, sidecar, held)
         try:
             self._phase_b(plan, lock, held)
             snapshot = self.publisher.publish(sidecar.to_publish(), lock.check, barrier)
-            faults.hit("write.published")
+            with said_if_interrupted(made):
+                faults.hit("write.published")
         except BaseException:
             if ahead is not None:
                 ahead.discard()
             raise
-        if plan.makes_commit:
-            record_commit(held, sidecar.head, snapshot.on, snapshot.manifest_version, barrier, ahead)
-        self._compact(plan, lock, held, barrier)
-        barrier.sync()
-        faults.hit("write.after_c")
-        promote_schema(self.storage.control, sidecar, lock.check)
+        with said_if_interrupted(made):
+            if plan.makes_commit:
+                record_commit(held, sidecar.head, snapshot.on, snapshot.manifest_version, barrier, ahead)
+            self._compact(plan, lock, held, barrier)
+            barrier.sync()
+            faults.hit("write.after_c")
+            promote_schema(self.storage.control, sidecar, lock.check)
         return snapshot
 
     def _phase_b(self, plan: WritePlan, lock: Lock, held: HeldTables) -> None:

@@ -293,7 +293,13 @@ def test_ctrl_c_at_a_step(step: str, applied: bool, small: Scene, tmp_path: Path
     }
     load.wait_until(reached[step])
     done = load.interrupt()
-    assert (done.code, said_nothing(done)) == (INTERRUPTED, True), done
+    assert (done.code, done.out) == (INTERRUPTED, ""), done
+    told = [line for line in done.err.splitlines() if line.startswith("interrupted: ")]
+    if not applied:
+        assert said_nothing(done), done
+    else:
+        assert len(told) == 1, done
+        assert ("is made" if step == "write.published" else "not finished") in told[0]
     assert not list((root / layout.STAGING_DIR).glob("*"))
     assert check_whole_or_nothing(small, root, "merge") is applied
 
