@@ -46,8 +46,8 @@ def _guarded(argv: Sequence[str], action: Callable[[], object]) -> int:
         return _fail(argv, error)
     except TyperException as error:
         return _usage(argv, error)
-    except (KeyboardInterrupt, Abort) as interrupt:
-        return _interrupted(interrupt)
+    except (KeyboardInterrupt, Abort):
+        return exits.INTERRUPTED
     except ReaderGoneError:
         return exits.BROKEN_PIPE
     except SystemExit as leaving:  # Typer, when it has answered a shell's request for completions
@@ -56,14 +56,6 @@ def _guarded(argv: Sequence[str], action: Callable[[], object]) -> int:
         return _bug(argv)
     except BaseException as error:
         return _panic(argv, error)
-
-
-def _interrupted(interrupt: BaseException) -> int:
-    """Silent, unless something was done that the user cannot see."""
-    for note in getattr(interrupt, "__notes__", ()):
-        with contextlib.suppress(OSError):
-            sys.stderr.write(f"interrupted: {note}\n")
-    return exits.INTERRUPTED
 
 
 def _refuse_other_than_text(argv: Sequence[str]) -> None:

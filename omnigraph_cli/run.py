@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +17,7 @@ from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
 from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import OBJECTS_BETWEEN_COLLECTIONS
-from omnigraph_cli.output import HumanOutput, JsonOutput, Output
+from omnigraph_cli.output import HumanOutput, JsonOutput, Output, write
 from omnigraph_cli.sources import QUERY_OPTIONS, QueryOptions
 from omnigraph_cli.warm import client
 from omnigraph_core import __version__, layout
@@ -187,6 +188,10 @@ def command(
             except OmnigraphError as error:
                 run.output.failure(error)
                 raise typer.Exit(BY_KIND[error.kind]) from error
+            except KeyboardInterrupt as interrupt:
+                for note in getattr(interrupt, "__notes__", ()):
+                    write(sys.stderr, f"interrupted: {note}")
+                raise
 
         parameters = [*graph, *query, *own, *extra]
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

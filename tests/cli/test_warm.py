@@ -20,7 +20,17 @@ from omnigraph_cli.warm import wire
 from tests.support.processes import OMNIGRAPH, REPOSITORY
 from tests.support.programs import require_program
 from tests.support.records import PEOPLE
-from tests.support.served import COLD, WARM, Served, children_of, serving, state_of, wait_for_end, wait_until
+from tests.support.served import (
+    COLD,
+    WARM,
+    Served,
+    children_of,
+    is_pending,
+    serving,
+    state_of,
+    wait_for_end,
+    wait_until,
+)
 
 INSERT = "query q($n: String) { insert Person { name: $n } }"
 NAMES = "query q() { match { $p: Person } return { $p.name } }"
@@ -289,6 +299,7 @@ def paused(served: Served, name: str, prefix: Sequence[str] = ()) -> tuple[subpr
 def test_a_signal_to_the_client_reaches_the_command(served: Served, number: signal.Signals) -> None:
     process, child = paused(served, f"signal {number}")
     process.send_signal(number)
+    wait_until(lambda: is_pending(child, number))
     os.kill(child, signal.SIGCONT)
     process.communicate()
     assert process.returncode == (130 if number == signal.SIGINT else -number)
@@ -383,7 +394,7 @@ def test_nonsense_is_not_answered(served: Served) -> None:
     address = next(served.runtime.glob("omnigraph/*.sock"))
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(os.path.relpath(address))
-        stranger.sendall(b"nonsense, and more of it")
+        stranger.sendall(b"nonsense!")
         with stranger.makefile("rb") as answer:
             assert answer.read() == wire.HELLO
 
