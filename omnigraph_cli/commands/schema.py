@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph_core.schema import Schema
     from omnigraph_core.schema.evolve import MigrationPlan
 
-_SHOWN = ("pg", "json", "mermaid", "dot")
+_SHOWN = ("pg", "json", "mermaid", "dot", "svg")
 _PLANNED = ("text", "md")
 
 PlanFormatOption = Annotated[
@@ -54,6 +54,7 @@ def _register_show(group: typer.Typer) -> None:
             "omnigraph schema show",
             "omnigraph schema show --snapshot main~3 > old.pg",
             "omnigraph schema show --branch dev --format mermaid",
+            "omnigraph schema show --format svg > schema.svg",
         ],
     )
     def show(
@@ -264,8 +265,9 @@ def _format(run: Run, option: str | None, known: Sequence[str]) -> str:
 def _drawn(schema: Schema, form: str) -> str:
     from omnigraph_core.schema import pretty_json
     from omnigraph_core.schema.render_diagram import dot, mermaid
+    from omnigraph_core.schema.render_svg import svg
 
-    return {"json": pretty_json, "mermaid": mermaid, "dot": dot}[form](schema)
+    return {"json": pretty_json, "mermaid": mermaid, "dot": dot, "svg": svg}[form](schema)
 
 
 def _written(plan: MigrationPlan, form: str) -> str:

@@ -62,7 +62,7 @@ def shared_columns(tables: Tables, before: Side, after: Side) -> tuple[SharedCol
     """What both have beside `id`, in the order of the later state."""
     ends = [SharedColumn(name, name) for name in fixed_columns(after.entity)[1:]]
     matched = matched_properties(tables, before, after)
-    comparable = [(old, new) for old, new in matched if _are_comparable(old, new)]
+    comparable = [(old, new) for old, new in matched if are_comparable(old, new)]
     return (*ends, *(SharedColumn(old.name, new.name) for old, new in comparable))
 
 
@@ -120,7 +120,7 @@ def same_properties(tables: Tables, before: Side, after: Side) -> dict[str, str]
     return {name: was for name, was in found.items() if before.entity.find_property(was) is not None}
 
 
-def _are_comparable(old: Property, new: Property) -> bool:
+def are_comparable(old: Property, new: Property) -> bool:
     """Are they of one type, or is one of the types wider?"""
     return any(
         type_refusal(one.type, other.type, in_key=False) is None for one, other in ((old, new), (new, old))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from omnigraph_core.diff.columns import same_properties
+from omnigraph_core.diff.columns import are_comparable, same_properties
 from omnigraph_core.diff.graph import State
 from omnigraph_core.errors import ConflictError
 from omnigraph_core.merge.lens import Lens
@@ -247,6 +247,18 @@ def _properties(
     tables: Tables, old: State, before: EntityType, new: State, after: EntityType
 ) -> dict[str, str]:
     was, now = (state.snapshot.entry(each.table_key) for state, each in ((old, before), (new, after)))
-    if was.table_path != now.table_path or (was.ref, was.table_version) == (now.ref, now.table_version):
+    if was.table_path != now.table_path:
+        return _of_one_name(before, after)
+    if (was.ref, was.table_version) == (now.ref, now.table_version):
         return same_names(before, after)
     return same_properties(tables, old.side(tables, before), new.side(tables, after))
+
+
+def _of_one_name(before: EntityType, after: EntityType) -> dict[str, str]:
+    """Two tables have only names in common; a property whose values are of another kind is another."""
+    found = {}
+    for prop in after.properties:
+        was = before.find_property(prop.name)
+        if was is not None and are_comparable(was, prop):
+            found[prop.name] = prop.name
+    return found

@@ -29,13 +29,13 @@ def mermaid(schema: Schema) -> str:
         lines += [f'  "{node.name}" }}o..|| "interface {name}" : "implements"' for name in node.implements]
     for edge in schema.edges:
         ends = f'"{edge.from_type}" }}o--{_mermaid_end(edge.cardinality)} "{edge.to_type}"'
-        lines.append(f'  {ends} : "{_edge_label(edge)}"')
+        lines.append(f'  {ends} : "{edge_label(edge)}"')
     return "\n".join(lines) + "\n"
 
 
 def _mermaid_entity(type_: InterfaceType | NodeType) -> list[str]:
     attributes = [f"    {_mermaid_attribute(type_, prop)}" for prop in type_.properties]
-    return [f'  "{_title(type_)}" {{', *attributes, "  }"]
+    return [f'  "{title(type_)}" {{', *attributes, "  }"]
 
 
 def _mermaid_attribute(type_: InterfaceType | NodeType, prop: Property) -> str:
@@ -75,20 +75,26 @@ def dot(schema: Schema) -> str:
             for name in node.implements
         ]
     for edge in schema.edges:
-        lines.append(f'  "{edge.from_type}" -> "{edge.to_type}" [label="{_edge_label(edge)}"];')
+        lines.append(f'  "{edge.from_type}" -> "{edge.to_type}" [label="{edge_label(edge)}"];')
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _dot_box(type_: InterfaceType | NodeType, style: str) -> str:
-    rows = [f"<tr><td><b>{_title(type_)}</b></td></tr>"]
-    for prop in type_.properties:
-        text = " ".join([f"{prop.name}: {prop.type}", *_marks(type_, prop, key="@key", unique="@unique")])
-        rows.append(f'<tr><td align="left">{text}</td></tr>')
+    rows = [f"<tr><td><b>{title(type_)}</b></td></tr>"]
+    rows += [f'<tr><td align="left">{text}</td></tr>' for text in box_lines(type_)]
     table = f'<table border="0" cellborder="1" cellspacing="0" style="{style}">{"".join(rows)}</table>'
-    return f'"{_title(type_)}" [label=<{table}>];'
+    return f'"{title(type_)}" [label=<{table}>];'
 
 
-def _title(type_: InterfaceType | NodeType) -> str:
+def box_lines(type_: InterfaceType | NodeType) -> list[str]:
+    """A line for each property: `name: String @key`."""
+    return [
+        " ".join([f"{prop.name}: {prop.type}", *_marks(type_, prop, key="@key", unique="@unique")])
+        for prop in type_.properties
+    ]
+
+
+def title(type_: InterfaceType | NodeType) -> str:
     return f"interface {type_.name}" if isinstance(type_, InterfaceType) else type_.name
 
 
@@ -101,7 +107,7 @@ def _marks(type_: InterfaceType | NodeType, prop: Property, *, key: str, unique:
     return [*marks, unique] if Unique((prop.name,)) in type_.uniques else marks
 
 
-def _edge_label(edge: EdgeType) -> str:
+def edge_label(edge: EdgeType) -> str:
     """`Knows 0..5 (since: Date?)`."""
     bounds = "" if edge.cardinality.is_unbounded else f" {str(edge.cardinality)[len('@card(') : -1]}"
     properties = ", ".join(f"{prop.name}: {prop.type}" for prop in edge.properties)

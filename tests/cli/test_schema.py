@@ -172,6 +172,7 @@ def test_show_in_every_format(graph: Path, omnigraph: Omnigraph) -> None:
     assert [each["name"] for each in compiled["nodes"]] == ["Company", "Person"]
     assert omnigraph("schema", "show", graph, "--format", "mermaid").out.startswith("erDiagram\n")
     assert omnigraph("schema", "show", graph, "--format", "dot").out.startswith("digraph schema {\n")
+    assert omnigraph("schema", "show", graph, "--format", "svg").out.startswith("<svg xmlns=")
     assert omnigraph("schema", "show", graph, "--branch", "main").out == PEOPLE
 
 

@@ -1677,3 +1677,35 @@ def make_branches_where_renamed_ones_are(plant: Plant) -> None:
     from omnigraph_core.opened import OpenGraph
 
     plant.replace(OpenGraph, "_new_line", lambda original: lambda self, name: name)
+
+
+USED_NAMES = "tests/contract/test_merge_used_names.py"
+
+
+@bug(f"{USED_NAMES}::test_an_edit_of_a_dropped_column_never_goes_to_one_of_its_name", r"DID NOT RAISE")
+def merge_columns_by_name(plant: Plant) -> None:
+    """A merge takes a property that was dropped and added again for the one that had its name."""
+    from omnigraph_core.diff import columns
+
+    def by_name(original: Any) -> Any:
+        return lambda tables, a, b, **_: original(tables, a, b)
+
+    plant.replace(columns, "common_columns", by_name)
+
+
+@bug(f"{USED_NAMES}::test_a_column_that_is_wide_and_renamed_is_what_it_was", r"SchemasDiffer")
+def forget_what_a_wide_column_was(plant: Plant) -> None:
+    """A column that is written anew in a wider type does not say which one it was."""
+    from omnigraph_core.tables.evolve import _Change
+
+    plant.replace(_Change, "_root", _nothing)
+
+
+@bug(
+    "tests/contract/test_merge_schemas.py::test_what_the_other_side_wrote_is_never_dropped", r"DID NOT RAISE"
+)
+def merge_drops_what_was_written(plant: Plant) -> None:
+    """A merge takes a drop along although the other side has written to what goes."""
+    from omnigraph_core.merge import run
+
+    plant.replace(run, "lost_edits", lambda original: lambda ground: [])
