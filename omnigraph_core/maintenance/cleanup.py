@@ -33,7 +33,7 @@ from omnigraph_core.maintenance.leftovers import Leftovers
 from omnigraph_core.maintenance.limits import CLEANUP_ATTEMPTS_MAX
 from omnigraph_core.maintenance.lineages import Place, look_at
 from omnigraph_core.manifest.branch import name_of
-from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.manifest.reader import BranchNotFound, manifest_ref
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, silent
 from omnigraph_core.storage import HeldLocks, ObjectChanged, ObjectExists
@@ -129,6 +129,8 @@ class Cleanup:
         before = self._usage(ref)
         try:
             done = work()
+        except BranchNotFound:  # Deleted since it was decided about: the next cleanup gives it up.
+            return None
         except BusyError:
             return CleanedTable(ref.key, branch, before=before, after=before, action="busy")
         except OmnigraphError as error:

@@ -20,6 +20,7 @@ from omnigraph_core.maintenance.optimize import Optimizer
 from omnigraph_core.maintenance.optimized import Optimized, OptimizedTable
 from omnigraph_core.maintenance.put_aside import spared
 from omnigraph_core.manifest.branch import name_of
+from omnigraph_core.manifest.reader import BranchNotFound
 from omnigraph_core.records import dataclass
 from omnigraph_core.write.door import Door
 
@@ -65,6 +66,8 @@ def maintain(
     for branch in door.manifest.branch_names():
         try:
             optimized.append(replace(make_optimizer(branch).run(), branch=called(branch)))
+        except BranchNotFound:  # Deleted since it was listed: nothing is left to do.
+            continue
         except OmnigraphError as error:
             failures.append(Failure(called(branch), str(error)))
     return Maintained(reasons, tuple(optimized), clean(), tuple(failures))

@@ -17,7 +17,7 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.maintenance import control
+from omnigraph_core.maintenance import cleanup, control, optimize
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.failures import VersionNotFound
 from omnigraph_core.tables.fork_refs import RefState, find_ref, ref_path
@@ -214,6 +214,29 @@ def test_blame_and_the_commits_of_an_entity_do_not_miss_pruned_rows(
     assert (blamed(other), blamed(other, "tag:mid"), touched(other)) == before
     with pytest.raises(OmnigraphError, match="removed by cleanup"):
         blamed(other, "main~4")
+    check_whole(graph)
+
+
+# ---- branches ----
+
+
+@pytest.mark.parametrize("step", ["optimize", "cleanup"])
+def test_a_branch_that_is_deleted_meanwhile_is_no_failure(
+    graph: Graph, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.create_branch("brief")
+    change(graph, "brief", 'update Person set { age: 9 } where name = "Ann"', "brief")
+    run = optimize.Optimizer.run if step == "optimize" else cleanup.Cleanup._removed
+
+    def late(self, *more):  # type: ignore[no-untyped-def]
+        if "brief" in fresh(graph).branches():
+            fresh(graph).delete_branch("brief")
+        return run(self, *more)
+
+    owner = optimize.Optimizer if step == "optimize" else cleanup.Cleanup
+    monkeypatch.setattr(owner, run.__name__, late)
+    done = graph.maintain(keep=3, grace_s=0.0)
+    assert (done.failures, done.has_failed) == ((), False)
     check_whole(graph)
 
 
