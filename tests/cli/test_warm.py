@@ -166,9 +166,10 @@ def test_a_directory_that_is_gone_goes_cold(served: Served, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("arguments", [["--help"], ["load", "--help"], ["completion", "bash"], []])
 def test_commands_that_gain_nothing_go_cold(served: Served, arguments: list[str]) -> None:
-    before = served.servers()
+    server = served.started()
+    before = served.count(server)
     served.run(*arguments)
-    assert [server["served"] for server in served.servers()] == [server["served"] for server in before]
+    assert served.count(server) == before
 
 
 def test_a_directory_that_others_may_enter_is_not_used(alone: Served) -> None:
@@ -225,9 +226,12 @@ def test_changed_code_is_never_met_by_an_old_server(tmp_path: Path) -> None:
 
 
 def warm_run(served: Served, *arguments: str | Path, **options: object) -> tuple[int, str, str]:
-    done = served.run(*arguments, "-v", **options)  # type: ignore[arg-type]
-    assert WARM in done.err, done.err
-    return done.code, done.out, done.err
+    """Of a command that may be run twice: on a very busy machine it may go cold rather than wait."""
+    for _ in range(20):
+        done = served.run(*arguments, "-v", **options)  # type: ignore[arg-type]
+        if WARM in done.err:
+            return done.code, done.out, done.err
+    raise AssertionError(done.err)
 
 
 def test_exit_codes_and_messages_are_the_same(served: Served) -> None:

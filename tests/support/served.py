@@ -54,6 +54,10 @@ class Served:
         found: list[dict[str, Any]] = json.loads(self.run("warm", "status", "--json").out)["servers"]
         return found
 
+    def count(self, pid: int) -> int:
+        """How many commands a server has run."""
+        return next(int(server["served"]) for server in self.servers() if server["pid"] == pid)
+
     def started(self) -> int:
         """The pid of the server, started if there is none."""
         for _ in range(200):
