@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph_cli.warm import wire
+from tests.support.paused import unread
 from tests.support.processes import OMNIGRAPH, REPOSITORY
 from tests.support.programs import require_program
 from tests.support.records import PEOPLE
@@ -321,15 +322,19 @@ def test_an_ignored_hang_up_stays_ignored(served: Served) -> None:
 
 
 def test_ctrl_z_stops_the_command_and_fg_lets_it_go_on(served: Served) -> None:
-    """Its input has not come yet when it is stopped."""
+    """It has read a part of its input when it is stopped, so it is at work."""
     server = served.started()
     process = served.popen("load", "--data", "-", "--mode", "merge", process_group=0)
-    wait_until(lambda: len(children_of(server)) == 1)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"type": "Person", "data": {"name": "stopped"}}) + "\n")
+    process.stdin.flush()
+    pipe = process.stdin.fileno()
+    wait_until(lambda: not unread(pipe))
     (child,) = children_of(server)
     process.send_signal(signal.SIGTSTP)
     wait_until(lambda: (state_of(process.pid), state_of(child)) == ("T", "T"))
     process.send_signal(signal.SIGCONT)
-    _, err = process.communicate(json.dumps({"type": "Person", "data": {"name": "stopped"}}))
+    _, err = process.communicate()
     assert process.returncode == 0, err
 
 

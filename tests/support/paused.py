@@ -81,7 +81,7 @@ class Paused:
         assert pipe is not None
         pipe.write(text.encode())
         pipe.flush()
-        self.until(lambda: not _unread(pipe.fileno()))
+        self.until(lambda: not unread(pipe.fileno()))
 
     def say(self, text: str) -> None:
         """Give it the rest of its input."""
@@ -99,7 +99,7 @@ class Paused:
         self.process.wait()
 
 
-def _unread(pipe: int) -> int:
+def unread(pipe: int) -> int:
     """How many bytes wait in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
