@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -135,7 +136,11 @@ def test_a_command_that_runs_has_no_file_of_the_servers(served: Served) -> None:
 
 
 def shared_files(pid: int) -> list[str]:
-    links = [os.readlink(f"/proc/{pid}/fd/{each}") for each in os.listdir(f"/proc/{pid}/fd")]
+    """Of a process that is at work: files come and go while they are listed."""
+    links = []
+    for each in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/{pid}/fd/{each}"))
     return [link for link in links if link.endswith((".lock", ".sock")) or "socket" in link]
 
 
