@@ -271,8 +271,10 @@ def test_ctrl_c_while_working(part: float, scene: Scene, tmp_path: Path) -> None
         assert done.code in (INTERRUPTED, 0), done
         assert not list((root / layout.STAGING_DIR).glob("*"))
         applied = check_whole_or_nothing(scene, root, "merge")
-        # It may be interrupted on its way out, with everything said and done.
-        assert applied or (done.code == INTERRUPTED and said_nothing(done)), done
+        # It may be interrupted on its way out, with everything said and done. In the middle of the door
+        # it says that something is left, which the next open may undo.
+        is_told = said_nothing(done) or "not finished" in done.err
+        assert applied or (done.code == INTERRUPTED and is_told), done
 
 
 @pytest.mark.parametrize(
