@@ -1439,7 +1439,7 @@ def trust_field_ids_across_lineages(plant: Plant) -> None:
     """A field id means the same column on every lineage, whoever handed it out."""
     from omnigraph_core.tables import lineage
 
-    plant.replace(lineage, "_ids_before", lambda original: lambda tables, a, b: set(range(1000)))
+    plant.replace(lineage, "_roots_before", lambda original: lambda tables, a, b: set(range(1000)))
 
 
 @bug(
