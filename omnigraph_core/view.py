@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from omnigraph_core import arguments
+from omnigraph_core import arguments, outputs
 from omnigraph_core.catalog.schemas import Schemas
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.manifest.reader import Manifest, check_branch
@@ -128,9 +128,16 @@ class View:
 
         arguments.instance("out", out, Path, "a Path")
         format_ = arguments.choice("format_", format_, Format)
+        self.refuse_as_output(out)
         tables = self._typed_tables(types)
         with self._while_branch_lasts():
             return write_files(out, tables, format_)
+
+    def refuse_as_output(self, out: Path) -> None:
+        """Raise UsageError for a file that is a part of the graph."""
+        location = self._state.tables.storage.location
+        if location.is_local:
+            outputs.refuse_graph(out, location.path, "out")
 
     def blob(self, kind: str, type_name: str, entity_id: str, name: str) -> Blob:
         """One blob property of one entity, `kind` being `node` or `edge`."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core import arguments, layout
+from omnigraph_core import arguments, layout, outputs
 from omnigraph_core.opened import OpenGraph
 from omnigraph_core.progress import Progress, silent
 from omnigraph_core.schema import compile_schema
@@ -104,6 +105,8 @@ class GraphWrites(OpenGraph):
         mode = arguments.choice("mode", mode, LoadMode)
         format_ = None if format_ is None else arguments.choice("format_", format_, Format)
         signed = self._signed(actor)
+        if rejects is not None:
+            self._refuse_as_output(rejects, paths)
         start = self._start_of(branch, source)
         base = self.snapshot(branch) if start is None else snapshot_at(self._manifest, start)
         schema_hash = Attempt(base, self._schemas).schema_hash
@@ -129,6 +132,12 @@ class GraphWrites(OpenGraph):
         arguments.instance("spark", spark, SparkOptions, "Spark options or None")
         asked = (paths, format_, type_name)
         return load.run(spark_source(self.door, self.settings, spark, schema, request, asked, progress))
+
+    def _refuse_as_output(self, rejects: str, paths: Sequence[str]) -> None:
+        """Records that are set aside must not take the place of those that are read."""
+        outputs.refuse_inputs(rejects, paths, "rejects")
+        if self.location.is_local:
+            outputs.refuse_graph(Path(rejects), self.location.path, "rejects")
 
     def _start_of(self, branch: str, source: str | None) -> GraphCommit | None:
         """Where a branch that is to be made starts; None for one that is there."""

@@ -16,6 +16,7 @@ from omnigraph_core.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph_core.read.blob import Blob
+    from omnigraph_core.view import View
 
 KindArgument = Annotated[
     str, typer.Argument(metavar="node|edge", help="Whether TYPE is a node or an edge type.")
@@ -51,10 +52,12 @@ def register(app: typer.Typer) -> None:
         snapshot: SnapshotOption = None,
     ) -> None:
         """Write the content of a blob."""
-        blob = _find(run, kind, type_name, entity_id, name, branch, snapshot)
-        if out is not None:
+        view = _view(run, branch, snapshot)
+        blob = _find(view, kind, type_name, entity_id, name)
+        if out not in (None, "-"):
             from omnigraph_core.export.files import whole_files
 
+            view.refuse_as_output(Path(out))
             with whole_files() as files, files.open(Path(out)) as file:
                 file.writelines(blob.pieces())
             return
@@ -73,17 +76,18 @@ def register(app: typer.Typer) -> None:
         snapshot: SnapshotOption = None,
     ) -> None:
         """Show the size of a blob."""
-        blob = _find(run, kind, type_name, entity_id, name, branch, snapshot)
+        blob = _find(_view(run, branch, snapshot), kind, type_name, entity_id, name)
         run.output.result(shapes.blob(blob), counted(blob.size, "byte"))
 
 
-def _find(
-    run: Run, kind: str, type_name: str, entity_id: str, name: str, branch: str | None, ref: str | None
-) -> Blob:
+def _find(view: View, kind: str, type_name: str, entity_id: str, name: str) -> Blob:
     if kind not in ("node", "edge"):
         raise UsageError(f"'{kind}' is neither node nor edge")
+    return view.blob(kind, type_name, entity_id, name)
+
+
+def _view(run: Run, branch: str | None, ref: str | None) -> View:
     one_target(branch, ref)
     from omnigraph_core.graph import OpenMode
 
-    graph = run.open(OpenMode.READ_ONLY)
-    return graph.at(ref, branch=run.branch(branch)).blob(kind, type_name, entity_id, name)
+    return run.open(OpenMode.READ_ONLY).at(ref, branch=run.branch(branch))

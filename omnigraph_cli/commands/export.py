@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         chosen = Format(format_ or "jsonl")
         graph = run.open(OpenMode.READ_ONLY)
         where = run.branch(branch)
-        if out is not None:
+        if out not in (None, "-"):
             graph.at(snapshot, branch=where).export_files(Path(out), chosen, types=types or ())
             return
         # Bytes, not text: the output is UTF-8 whatever the encoding of the terminal.

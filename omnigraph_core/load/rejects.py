@@ -10,13 +10,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph_core.errors import LimitError, StorageError
+from omnigraph_core.errors import LimitError, StorageError, UsageError
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.changeset import Origin
 from omnigraph_core.rules.violations import InvalidRecords, Violation
@@ -137,13 +139,21 @@ def _plain(value: object) -> object:
 
 
 class RejectsFile:
-    """The rejects file: temporary until the load is done, and only then under its name."""
+    """The rejects file: temporary until the load is done, and only then under its name.
+
+    A link is followed to the file it names. A pipe or a device has no content that could be
+    replaced: it is written into, once the load is done.
+    """
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self._unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        self._path = Path(os.path.realpath(path))
+        self._in_place = self._path.exists() and not self._path.is_file()
+        folder = Path(tempfile.gettempdir()) if self._in_place else self._path.parent
+        self._unfinished = folder / f".{self._path.name}.{os.getpid()}.tmp"
 
     def write(self, rejects: Rejects) -> None:
+        if self._path.is_dir():
+            raise UsageError(f"{self._path} is a directory", field="rejects")
         try:
             with self._unfinished.open("wb") as file:
                 file.writelines(rejects.lines())
@@ -153,7 +163,11 @@ class RejectsFile:
 
     def keep(self) -> None:
         try:
-            self._unfinished.replace(self._path)
+            if not self._in_place:
+                self._unfinished.replace(self._path)
+                return
+            with self._unfinished.open("rb") as file, self._path.open("wb") as device:
+                shutil.copyfileobj(file, device)
         except OSError as error:
             raise self._failed(error) from error
 

@@ -222,3 +222,22 @@ def test_an_export_is_utf_8_whatever_the_terminal_says(
     done = omnigraph("export", "g", "--type", "Company", environment={"PYTHONIOENCODING": encoding})
     names = [json.loads(line)["data"]["name"] for line in done.out.splitlines()]
     assert names == ["Acme", "Zeta", "😀"]
+
+
+@pytest.mark.parametrize("out", ["g", "g/_schema.pg", "g/nodes/x.jsonl", "link/_schema.pg"])
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+def test_an_export_does_not_write_into_its_graph(
+    out: str, format_: str, graph: Graph, omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "g")
+    before = fingerprint(graph.location.path)
+    done = omnigraph("export", "g", "--format", format_, "--out", out)
+    assert (done.code, done.out) == (2, "")
+    assert "--out: " in done.err
+    assert "inside the graph" in done.err
+    assert fingerprint(graph.location.path) == before
+
+
+def test_a_dash_is_standard_output(graph: Graph, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    assert omnigraph("export", "g", "--out", "-").out == omnigraph("export", "g").out
+    assert not (tmp_path / "-").exists()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from omnigraph_core.errors import StorageError
+from omnigraph_core import outputs
+from omnigraph_core.errors import StorageError, UsageError
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.rejects import TooManyRejects
@@ -323,3 +325,50 @@ def test_rejects_are_what_a_naive_reading_of_the_rules_rejects(seed: int, mode: 
     assert set(scene.rejected()) == expected
     assert loaded.rejected == len(expected) > 0
     check_whole(scene.graph)
+
+
+@pytest.mark.parametrize("through", ["name", "symbolic link", "hard link", "directory", "standard input"])
+def test_rejects_never_take_the_place_of_an_input(
+    through: str, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = scene.folder / "in"
+    folder.mkdir()
+    path = folder / "in.jsonl"
+    path.write_text('{"type":"P","data":{"k":"a"}}\n{"type":"P","data":{"k":"b","n":99}}\n')
+    before, head, given, out = path.read_bytes(), scene.graph.head(), path, scene.folder / "out.jsonl"
+    if through == "symbolic link":
+        out.symlink_to(path)
+    elif through == "hard link":
+        out.hardlink_to(path)
+    else:
+        out = path
+    if through == "directory":
+        given = folder
+    elif through == "standard input":
+        given = Path("-")
+        monkeypatch.setattr(outputs, "_STDIN", os.open(path, os.O_RDONLY))
+    with pytest.raises(UsageError, match="is the same file as") as refused:
+        scene.graph.load([str(given)], LoadMode.APPEND, rejects=str(out))
+    assert refused.value.field == "rejects"
+    assert path.read_bytes() == before
+    assert scene.graph.head() == head
+    assert sorted(each.name for each in folder.iterdir()) == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["_schema.pg", "nodes/x.jsonl", "."])
+def test_rejects_are_not_written_into_the_graph(name: str, scene: Scene) -> None:
+    scene.file = scene.folder / "g" / name
+    with pytest.raises(UsageError, match="inside the graph"):
+        scene.load([node("P", k="b", n=99)])
+    check_whole(scene.graph)
+
+
+def test_a_link_is_followed_and_a_device_written_into(scene: Scene) -> None:
+    real = scene.folder / "real.jsonl"
+    scene.file.symlink_to(real)
+    scene.load([node("P", k="b", n=99)])
+    assert scene.file.is_symlink()
+    assert real.read_text().count("\n") == 1
+    scene.file = Path("/dev/null")
+    assert scene.load([node("P", k="b", n=99)]).rejected == 1
+    assert scene.file.is_char_device()

@@ -13,7 +13,7 @@ FLOORS = [
     ["__init__"],
     ["errors"],
     ["records"],
-    ["ids", "limits", "progress", "faults", "jsontext", "times", "spill", "arguments"],
+    ["ids", "limits", "progress", "faults", "jsontext", "times", "spill", "arguments", "outputs"],
     ["layout"],
     ["settings"],
     ["schema"],
