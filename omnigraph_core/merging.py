@@ -11,6 +11,7 @@ from omnigraph_core.writes import GraphWrites
 if TYPE_CHECKING:
     from omnigraph_core.merge.resolve import Resolution
     from omnigraph_core.merge.run import Merge, Merged
+    from omnigraph_core.write.plan import WriterKind
 
 
 class GraphMerges(GraphWrites):
@@ -35,7 +36,10 @@ class GraphMerges(GraphWrites):
         (`merge.resolve.read_resolution`) has choices for them.
         """
         arguments.texts(source=source, into=into)
-        merging = self._merging(strategy, actor, message, if_commit, resolution, dry_run)
+        from omnigraph_core.write.plan import WriterKind
+
+        kind = WriterKind.BRANCH_MERGE
+        merging = self._merging(strategy, actor, message, if_commit, resolution, dry_run, kind)
         return merging.branch(self._line(source), self._line(into))
 
     def revert(
@@ -49,12 +53,18 @@ class GraphMerges(GraphWrites):
         resolution: Resolution | None = None,
         dry_run: bool = False,
     ) -> Merged:
-        """Take back what one commit did, as a new commit. Of a merge, what it brought to its branch."""
+        """Take back what one commit did, as a new commit. Of a merge, what it brought to its branch.
+
+        No commit if nothing of it is left.
+        """
         arguments.texts(ref=ref, branch=branch)
+        from omnigraph_core.write.plan import WriterKind
+
         commit = self._readable_commit(ref)
         named = message if message is not None else f"Revert {commit.commit_id}"
         about = {"reverts": commit.commit_id}
-        merging = self._merging(strategy, actor, named, None, resolution, dry_run, about)
+        kind = WriterKind.REVERT
+        merging = self._merging(strategy, actor, named, None, resolution, dry_run, kind, about)
         return merging.revert(commit, self._line(branch))
 
     def reset_branch(
@@ -66,12 +76,18 @@ class GraphMerges(GraphWrites):
         message: str | None = None,
         dry_run: bool = False,
     ) -> Merged:
-        """Make a branch hold what a ref holds, as a new commit: its old head stays in its history."""
+        """Make a branch hold what a ref holds, as a new commit: its old head stays in its history.
+
+        No commit if it holds that already.
+        """
         arguments.texts(name=name, ref=ref)
+        from omnigraph_core.write.plan import WriterKind
+
         commit = self._readable_commit(ref)
         named = message if message is not None else f"Reset to {commit.commit_id}"
         about = {"resets_to": commit.commit_id}
-        return self._merging("fail", actor, named, None, None, dry_run, about).reset(self._line(name), commit)
+        merging = self._merging("fail", actor, named, None, None, dry_run, WriterKind.RESET, about)
+        return merging.reset(self._line(name), commit)
 
     def _merging(
         self,
@@ -81,6 +97,7 @@ class GraphMerges(GraphWrites):
         if_commit: str | None,
         resolution: Resolution | None,
         dry_run: bool,
+        kind: WriterKind,
         about: Mapping[str, object] | None = None,
     ) -> Merge:
         arguments.texts(strategy=strategy)
@@ -90,11 +107,10 @@ class GraphMerges(GraphWrites):
         from omnigraph_core.merge.resolve import Resolution
         from omnigraph_core.merge.rows import Preference
         from omnigraph_core.merge.run import Merge
-        from omnigraph_core.write.plan import WriterKind
 
         if resolution is not None:
             arguments.instance("resolution", resolution, Resolution, "a resolution or None")
 
         prefer = None if strategy == "fail" else arguments.choice("strategy", strategy, Preference)
-        intent = Intent(WriterKind.BRANCH_MERGE, self._signed(actor), message, if_commit, about=about or {})
+        intent = Intent(kind, self._signed(actor), message, if_commit, about=about or {})
         return Merge(self.door, intent, prefer=prefer, resolution=resolution, dry_run=dry_run)

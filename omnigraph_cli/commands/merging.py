@@ -143,7 +143,7 @@ def register_branch(group: typer.Typer) -> None:
         head = graph.head(name)
         result = graph.reset_branch(name, ref, actor=run.actor, message=run.message, dry_run=dry_run)
         _show(run, graph, result, name, source=ref, verb="reset", dry_run=dry_run)
-        if head is not None:
+        if head is not None and result.commit_id is not None:
             run.output.remark(f"the head was {head.commit_id}")
 
 
@@ -164,7 +164,10 @@ def register(app: typer.Typer) -> None:
         conflicts: ConflictsOption = None,
         resolve: ResolveOption = None,
     ) -> None:
-        """Take back what one commit did, whatever happened since, as a new commit."""
+        """Take back what one commit did, whatever happened since, as a new commit.
+
+        If nothing of it is left, there is no commit.
+        """
         _check_strategy(strategy)
         from omnigraph_core.graph import OpenMode
 
@@ -247,8 +250,12 @@ def _show(
 
 def _told(result: Merged, verb: str, source: str, target: str, *, dry_run: bool) -> str:
     """`merged dev into main: node:Person 2 written, 1 deleted`."""
-    if verb == "merge" and result.outcome.value == "already_up_to_date":
-        return f"already up to date: {target} has everything of {source}"
+    if result.outcome.value == "already_up_to_date":
+        return {
+            "merge": f"already up to date: {target} has everything of {source}",
+            "revert": f"nothing to revert: nothing of {source} is left on {target}",
+            "reset": f"nothing to reset: {target} holds what {source} holds",
+        }[verb]
     what = {"merge": f"{source} into {target}", "reset": f"{target} to {source}"}
     is_fast_forward = verb == "merge" and result.outcome.value == "fast_forward"
     done = f"would {verb}" if dry_run else _DONE[verb]

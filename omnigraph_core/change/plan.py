@@ -144,8 +144,17 @@ def _details(changes: ChangeSet, writes: Sequence[TableWrite], intent: Intent) -
     details: dict[str, object] = {"counts": counts}
     if intent.inputs:
         details["inputs"] = [dict(each) for each in intent.inputs]
-    details |= intent.about
-    return json.dumps(details, ensure_ascii=False, separators=(",", ":"))
+    return _compact({**details, **intent.about})
+
+
+def with_about(details: str | None, intent: Intent) -> str | None:
+    """The details of a commit with what else it says about itself."""
+    content = {**json.loads(details or "{}"), **intent.about}
+    return _compact(content) if content else None
+
+
+def _compact(content: Mapping[str, object]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def counts_of(staged: Sequence[StagedWrite]) -> dict[str, int]:

@@ -158,6 +158,15 @@ def find_operation(manifest: Manifest, text: str) -> Operation:
     return Operation(done)
 
 
+def taken_back_by(manifest: Manifest, operation_id: str) -> Operation | None:
+    """The operation that took another back, unless it was taken back itself."""
+    undone: dict[str, Operation] = {}
+    for each in newest_operations(manifest):
+        if each.undoes is not None and each.operation_id not in undone:
+            undone.setdefault(each.undoes, each)
+    return undone.get(operation_id)
+
+
 def newest_commits(manifest: Manifest, limit: int | None = None) -> list[GraphCommit]:
     """Commits of all branches, newest first; also of deleted ones, as long as they can be brought back.
 

@@ -15,6 +15,8 @@ class Operation(StrEnum):
     LOAD = "load"
     SCHEMA_APPLY = "schemaapply"
     BRANCH_MERGE = "branchmerge"
+    REVERT = "revert"
+    RESET = "reset"
     ENSURE_INDICES = "ensureindices"
     OPTIMIZE = "optimize"
     REPAIR = "repair"

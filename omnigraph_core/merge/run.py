@@ -111,6 +111,12 @@ class _Found:
     ground: Ground | None = None
 
     @property
+    def changes_nothing(self) -> bool:
+        """Neither rows nor the schema; and nothing stands in the way."""
+        assert self.ground is not None
+        return not (self.conflicts or self.counts or self.ground.plan)
+
+    @property
     def counts(self) -> tuple[TypeCounts, ...]:
         return tuple(
             TypeCounts(each.entity.table_key, each.rows.upserts.num_rows, len(each.rows.removed))
@@ -175,7 +181,7 @@ class Merge:
         return _outcome(found, published.commit_id, tip.commit_id, published.warnings)
 
     def revert(self, commit: GraphCommit, target: str) -> Merged:
-        """Take back what one commit did, whatever has happened since."""
+        """Take back what one commit did, whatever has happened since; up to date if nothing of it is left."""
         if commit.parent_commit_id is None:
             raise RefusedError(f"commit {commit.commit_id} is the first one; there is nothing before it")
         parent = self._parent(commit, commit.parent_commit_id)
@@ -191,7 +197,7 @@ class Merge:
         return _known(read_log(tables, manifest), parent_id)
 
     def reset(self, target: str, commit: GraphCommit) -> Merged:
-        """Make a branch what it was, or another was, at a commit; as a new commit."""
+        """Make a branch what it was, or another was, at a commit. No commit if it is that already."""
         return self._apply(target, None, commit, commit)
 
     def _apply(
@@ -215,6 +221,9 @@ class Merge:
             )
             named = f"commit {about.commit_id}" if base is None else f"before commit {about.commit_id}"
             found = self._judged(attempt, sides, _Found(Outcome.MERGED, heads), named)
+            if found.changes_nothing:
+                found = replace(found, outcome=Outcome.UP_TO_DATE)
+                return None
             plan = self._planned(attempt, found)
             return None if plan is None else replace(plan, before_a=lambda _: states.prove())
 

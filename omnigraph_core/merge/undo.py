@@ -11,13 +11,13 @@ from omnigraph_core.change.plan import Intent
 from omnigraph_core.errors import NotFoundError, RefusedError
 from omnigraph_core.history.log import GraphCommit, read_log
 from omnigraph_core.history.moves import Move, MoveKind, live_fork
-from omnigraph_core.history.operations import Operation
+from omnigraph_core.history.operations import Operation, taken_back_by
 from omnigraph_core.history.refs import CommitNotFound
 from omnigraph_core.history.tags import decode_tag, read_tag
 from omnigraph_core.history.travel import branch_of
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.commit import Operation as Verb
-from omnigraph_core.merge.run import Merge, Merged
+from omnigraph_core.merge.run import Merge, MergeConflicts, Merged, Outcome
 from omnigraph_core.records import dataclass
 from omnigraph_core.write.branches import BranchExists, delete_branch
 from omnigraph_core.write.door import Door
@@ -42,7 +42,7 @@ class Undone:
 
     operation: Operation
     operation_id: str | None
-    """Of the operation that took it back. None if it had nothing left to change."""
+    """Of the operation that took it back."""
     merged: Merged | None = None
     """Of a commit."""
 
@@ -56,6 +56,20 @@ class Undo:
         self._message = message
 
     def run(self, operation: Operation) -> Undone:
+        """Things may be such that it could be taken back again; only if they are not, it matters whether
+        it was."""
+        try:
+            return self._run(operation)
+        except (CannotUndo, NothingToUndo, MergeConflicts) as error:
+            by = taken_back_by(self._door.manifest, operation.operation_id)
+            if by is None:
+                raise
+            raise CannotUndo(
+                f"operation {operation.operation_id} was taken back already, by {by.operation_id}",
+                hint=f"to have it again: `omnigraph undo {by.operation_id}`",
+            ) from error
+
+    def _run(self, operation: Operation) -> Undone:
         done = operation.done
         if isinstance(done, GraphCommit):
             return self._commit(operation, done)
@@ -80,9 +94,11 @@ class Undo:
         branch_of(self._door.manifest, commit)
         message = self._message if self._message is not None else f"Undo {commit.commit_id}"
         about = {"undoes": commit.commit_id, "reverts": commit.commit_id}
-        intent = Intent(WriterKind.BRANCH_MERGE, self._actor, message, about=about)
+        intent = Intent(WriterKind.REVERT, self._actor, message, about=about)
         # Before its sidecar it proves that the branch of the commit still is that very branch.
         merged = Merge(self._door, intent).revert(commit, commit.branch)
+        if merged.outcome is Outcome.UP_TO_DATE:
+            raise CannotUndo(f"nothing of operation {commit.commit_id} is left to take back")
         return Undone(operation, merged.commit_id, merged)
 
     def _put_aside(self, move: Move, note: Note) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.files import keep_schema, source_at
-from omnigraph_core.change.plan import Intent
+from omnigraph_core.change.plan import Intent, with_about
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.ensure import ensure_indexes
@@ -50,7 +50,12 @@ def planned_with_schema(
     plan = staging.staged(NewSchema(kept, source), intent.actor or "", intent.message)
     faults.hit("schema.staged")
     return replace(
-        plan, kind=intent.kind, actor=intent.actor, strict=intent.strict, if_commit=intent.if_commit
+        plan,
+        kind=intent.kind,
+        actor=intent.actor,
+        strict=intent.strict,
+        if_commit=intent.if_commit,
+        details=with_about(plan.details, intent),
     )
 
 

@@ -24,6 +24,8 @@ class WriterKind(StrEnum):
     LOAD = "Load"
     SCHEMA_APPLY = "SchemaApply"
     BRANCH_MERGE = "BranchMerge"
+    REVERT = "Revert"
+    RESET = "Reset"
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
     REPAIR = "Repair"

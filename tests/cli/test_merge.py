@@ -283,6 +283,23 @@ def test_reset_makes_a_branch_what_another_is(place: Path, omnigraph: Omnigraph)
     assert (again["outcome"], again["commit"]) == ("already_up_to_date", None)
 
 
+def test_what_is_so_already_makes_no_commit(place: Path, omnigraph: Omnigraph) -> None:
+    wrong = Graph.open(str(place), SETTINGS).log().history("main")[0].commit_id
+    assert run(omnigraph, place, "revert", wrong).code == 0
+    head = Graph.open(str(place), SETTINGS).head("main")
+    again = omnigraph("revert", wrong, "--store", place)
+    assert (again.code, again.err) == (0, "")
+    assert again.out == f"nothing to revert: nothing of {wrong} is left on main\n"
+    reset = omnigraph("branch", "reset", "main", "main~2", "--store", place)
+    assert (reset.code, reset.err) == (0, "")
+    assert reset.out == "nothing to reset: main holds what main~2 holds\n"
+    dry = json.loads(run(omnigraph, place, "revert", wrong, "--dry-run").out)
+    assert (dry["outcome"], dry["tables"]) == ("already_up_to_date", [])
+    assert Graph.open(str(place), SETTINGS).head("main") == head
+    listed = omnigraph("commit", "list", place, "--filter", "operation=revert", "--json")
+    assert [each["operation"] for each in json.loads(listed.out)["commits"]] == ["revert"]
+
+
 @pytest.mark.parametrize("command", [("branch", "merge", "clean"), ("revert", "main")])
 def test_a_file_of_conflicts_that_cannot_be_written_is_refused_before_anything_is_done(
     command: tuple[str, ...], place: Path, omnigraph: Omnigraph, tmp_path: Path

@@ -72,8 +72,19 @@ def test_failures(graph: Graph, omnigraph: Omnigraph) -> None:
     ):
         assert omnigraph(*arguments).code == code, arguments
     write_three(graph, "second")
+    last = graph.operations(1)[0].operation_id
+    graph.undo()
+    count = len(graph.operations())
+    twice = omnigraph("undo", last, "--store", uri)
+    assert (twice.code, len(graph.operations())) == (5, count)
+    by = graph.operations(1)[0].operation_id
+    assert twice.err.splitlines()[1:] == [
+        f"error: operation {last} was taken back already, by {by}",
+        f"hint: to have it again: `omnigraph undo {by}`",
+    ]
+    graph.undo()
     graph.change('query q() { update Person set { age: 5 } where name = "first" }')
-    undone = graph.operations()[2].operation_id
+    undone = graph.operations()[4].operation_id
     before = content(graph)
     refused = omnigraph("undo", undone, "--store", uri, "--json")
     failure = json.loads(refused.err)

@@ -162,6 +162,74 @@ def test_what_is_not_as_it_was_left_is_refused(graph: Graph) -> None:
     check_log(graph)
 
 
+def test_an_operation_is_taken_back_once(graph: Graph) -> None:
+    change(graph, "main", "p", a=10)
+    first = graph.operations(1)[0].operation_id
+    change(graph, "main", "q", a=20)
+    taken_back = graph.undo(first).operation_id
+    assert taken_back is not None
+    count, before = len(graph.operations()), exported(graph)
+    with pytest.raises(CannotUndo, match=f"{first} was taken back already, by {taken_back}"):
+        graph.undo(first)
+    assert (len(graph.operations()), exported(graph)) == (count, before)
+    change(graph, "main", "p", a=30)  # What is there now has nothing to do with it.
+    with pytest.raises(CannotUndo, match="was taken back already"):
+        graph.undo(first)
+    change(graph, "main", "p", a=1)
+    redone = graph.undo(taken_back).operation_id
+    assert nodes(graph, "Item")["p"]["a"] == 10
+    with pytest.raises(CannotUndo, match=f"{taken_back} was taken back already, by {redone}"):
+        graph.undo(taken_back)
+    graph.undo(first)
+    assert nodes(graph, "Item")["p"]["a"] == 1
+    check_log(graph)
+
+
+def test_what_is_so_already_is_no_operation(graph: Graph) -> None:
+    change(graph, "main", "p", a=10)
+    done = graph.operations(1)[0].operation_id
+    change(graph, "main", "p", a=1)
+    count = len(graph.operations())
+    with pytest.raises(CannotUndo, match=f"nothing of operation {done} is left"):
+        graph.undo(done)
+    reverted = graph.revert(done)
+    assert (reverted.outcome, reverted.commit_id) == ("already_up_to_date", None)
+    reset = graph.reset_branch("main", "main~2")
+    assert (reset.outcome, reset.commit_id) == ("already_up_to_date", None)
+    assert len(graph.operations()) == count
+
+
+def test_moves_of_refs_are_taken_back_once(graph: Graph) -> None:
+    graph.create_branch("dev")
+    created = graph.operations(1)[0].operation_id
+    graph.undo(created)
+    with pytest.raises(CannotUndo, match="was taken back already"):
+        graph.undo(created)
+    graph.undelete_branch("dev")
+    graph.undo(created)  # It is there again, and is that very branch.
+    assert graph.branches() == ["main"]
+
+
+def test_a_branch_that_was_reset_to_an_operation_can_take_it_back_again(graph: Graph) -> None:
+    change(graph, "main", "p", a=10)
+    done = graph.operations(1)[0].operation_id
+    graph.undo()
+    graph.reset_branch("main", done)
+    graph.undo(done)
+    assert nodes(graph, "Item")["p"]["a"] == 1
+
+
+def test_a_commit_says_what_made_it(graph: Graph) -> None:
+    change(graph, "main", "p", a=10)
+    graph.revert("main")
+    graph.reset_branch("main", "main~1")
+    graph.undo()
+    commits = graph.commits("main").commits
+    assert [each.operation for each in commits[:4]] == ["revert", "reset", "revert", "mutation"]
+    assert [each.kind for each in graph.operations(4)] == ["revert", "reset", "revert", "mutation"]
+    check_log(graph)
+
+
 def test_names_that_are_used_again_are_not_mistaken(graph: Graph) -> None:
     graph.create_branch("dev")
     first = graph.operations(1)[0].operation_id
@@ -203,8 +271,13 @@ def test_a_schema_change_is_taken_back_and_can_be_undone(graph: Graph) -> None:
     before = graph.at().schema
     graph.apply_schema(SCHEMA.replace("b: I64?", "c: String?"))
     after = graph.at().schema
-    graph.undo()
+    applied = graph.operations(1)[0].operation_id
+    taken_back = graph.undo().operation_id
     assert graph.at().schema == before
+    newest = graph.operations(1)[0]
+    assert (newest.kind, newest.undoes) == ("revert", applied)
+    with pytest.raises(CannotUndo, match=f"was taken back already, by {taken_back}"):
+        graph.undo(applied)
     graph.undo()
     assert graph.at().schema == after
     check_whole(graph)
