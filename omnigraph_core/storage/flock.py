@@ -34,6 +34,14 @@ from omnigraph_core.errors import InternalError
 from omnigraph_core.ids import now_us
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.failures import ABSENT, translated
+from omnigraph_core.storage.inside import (
+    ForeignEntry,
+    directory,
+    open_directory,
+    open_file,
+    open_inside,
+    share_with_group,
+)
 from omnigraph_core.storage.limits import LOCK_RECORD_BYTES_MAX
 from omnigraph_core.storage.locks import (
     Claim,
@@ -55,7 +63,7 @@ class LocalLocks:
     """The locks of a graph on the local disk; `actor` is who we say we are to those who wait."""
 
     def __init__(self, root: Path, syncer: Syncer, *, actor: str, timeout_s: float) -> None:
-        self._folder = root / layout.LOCKS_DIR
+        self._root = root
         self._syncer = syncer
         self._actor = actor
         self._timeout_s = timeout_s
@@ -63,7 +71,7 @@ class LocalLocks:
     def lock(self, name: str, *, doing: str = "", operation_id: str | None = None) -> FileLock:
         return FileLock(
             name,
-            self._file(name),
+            self._root,
             self._syncer,
             claim=Claim(self._actor, doing, operation_id),
             timeout_s=self._timeout_s,
@@ -89,10 +97,10 @@ class LocalLocks:
         only when the holder died, and only then could it make a rival's
         `try_acquire` fail.
         """
-        file = self._file(name)
-        with translated("read", file):
+        file = _path(name)
+        with translated("read", self._root / file):
             try:
-                descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = open_inside(str(self._root), file)
             except ABSENT:
                 return None
             try:
@@ -107,12 +115,17 @@ class LocalLocks:
         return None
 
     def forget(self, name: str) -> None:
-        file = self._file(name)
-        with translated("remove", file):
-            file.unlink(missing_ok=True)
+        file = self._root / _path(name)
+        with (
+            translated("remove", file),
+            suppress(*ABSENT),
+            directory(str(self._root), layout.LOCKS_DIR, passing=True) as folder,
+        ):
+            os.unlink(file.name, dir_fd=folder)
 
-    def _file(self, name: str) -> Path:
-        return self._folder / f"{file_stem(name)}.lock"
+
+def _path(name: str) -> str:
+    return f"{layout.LOCKS_DIR}/{file_stem(name)}.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +140,10 @@ class _Held:
 class FileLock:
     """A `Lock` on one file. Use one object from one thread; two objects exclude each other."""
 
-    def __init__(self, name: str, file: Path, syncer: Syncer, *, claim: Claim, timeout_s: float) -> None:
+    def __init__(self, name: str, root: Path, syncer: Syncer, *, claim: Claim, timeout_s: float) -> None:
         self._name = name
-        self._file = file
+        self._root = root
+        self._file = root / _path(name)
         self._syncer = syncer
         self._claim = claim
         self._timeout_s = timeout_s
@@ -218,16 +232,23 @@ class FileLock:
             os.close(descriptor)
 
     def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        """The lock file, made if there is none; never what a link leads to, nor anything but a file."""
+        top, folder = str(self._root), layout.LOCKS_DIR
         try:
-            return os.open(self._file, flags, 0o666)
+            opened = open_directory(top, folder, passing=True)
         except FileNotFoundError:
             self._syncer.make_directories(self._file.parent)
-            return os.open(self._file, flags, 0o666)
+            with directory(top, folder) as made:
+                share_with_group(made, top)
+            opened = open_directory(top, folder, passing=True)
+        try:
+            return open_file(self._file.name, opened, os.O_RDWR | os.O_CREAT, str(self._file))
+        finally:
+            os.close(opened)
 
     def _is_current(self, descriptor: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(descriptor), os.stat(self._file))
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._file, follow_symlinks=False))
         except ABSENT:
             return False
 
@@ -239,8 +260,10 @@ class FileLock:
         """
         is_new = os.fstat(descriptor).st_size == 0
         if is_new:
+            share_with_group(descriptor, str(self._root))
             self._syncer.barrier(dirs=[self._file.parent, self._file.parent.parent])
         last = _read_record(descriptor)
+        self._refuse_another_file(descriptor, is_lock=is_new or last is not None)
         token = last.token + 1 if last else 1 if is_new else now_us()
         record = LockRecord(token, self._claim.holder())
         _write_record(descriptor, record)
@@ -248,11 +271,21 @@ class FileLock:
         self._syncer.flush(descriptor, self._file)
         return _Held(descriptor, record, os.getpid())
 
+    def _refuse_another_file(self, descriptor: int, *, is_lock: bool) -> None:
+        """A lock file that cannot be read is written over; one with a second name is somebody's file."""
+        found = os.fstat(descriptor)
+        if not is_lock and found.st_nlink > 1:
+            raise ForeignEntry(str(self._file), found.st_mode, "a lock file of its own")
+
     def _read_rival(self) -> LockHolder | None:
         try:
-            record = decode_record(self._file.read_bytes())
-        except OSError:
+            descriptor = open_inside(str(self._root), _path(self._name))
+        except (OSError, ForeignEntry):
             return None
+        try:
+            record = _read_record(descriptor)
+        finally:
+            os.close(descriptor)
         return record.holder if record else None
 
 

@@ -17,6 +17,8 @@ may fail at any time, losing whatever was not synced (see `sync`).
   nanoseconds and always later than the version written over: the same bytes written
   twice have two e-tags.
 
+Nothing is reached through a link, and nothing but plain files is read (see `inside`).
+
 Network file systems that lack `flock` on directories (NFS) are refused by the error
 of that call; they would not carry our locks either.
 """
@@ -28,9 +30,10 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from omnigraph_core import faults
 from omnigraph_core.records import dataclass
@@ -45,7 +48,18 @@ from omnigraph_core.storage.control import (
     checked_path,
 )
 from omnigraph_core.storage.failures import ABSENT, translated
+from omnigraph_core.storage.inside import (
+    directory,
+    entries_below,
+    is_directory,
+    open_directory,
+    open_file,
+    open_inside,
+    share_with_group,
+)
 from omnigraph_core.storage.sync import Syncer
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,7 @@ class LocalControlStore:
 
     def __init__(self, root: Path, syncer: Syncer) -> None:
         self._root = root
+        self._top = str(root)
         self._syncer = syncer
         self._durable: set[Path] = set()
 
@@ -71,13 +86,15 @@ class LocalControlStore:
     def get(self, path: str) -> ControlObject | None:
         file = self._file(path)
         with translated("read", file):
-            version = _read(file)
-        return ControlObject(version.data, version.e_tag) if version else None
+            try:
+                version = _read(open_inside(self._top, path))
+            except ABSENT:
+                return None
+        return ControlObject(version.data, version.e_tag)
 
     def create(self, path: str, data: bytes) -> str:
         file = self._file(path)
-        self._make_parent(file)
-        with translated("create", file), _opened(file.parent) as directory:
+        with translated("create", file), self._made_parent(path) as directory:
             with self._temporary("create", directory, file, data, after_ns=0) as (temporary, e_tag):
                 try:
                     os.link(temporary, file.name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -90,8 +107,8 @@ class LocalControlStore:
     def replace(self, path: str, data: bytes, e_tag: str) -> str:
         file = self._file(path)
         try:
-            with translated("replace", file), _locked(file.parent) as directory:
-                current = _read(file.name, directory)
+            with translated("replace", file), self._locked(path) as directory:
+                current = _read_named(file, directory)
                 if current is None or current.e_tag != e_tag:
                     raise ObjectChanged(path)
                 return self._write_over("replace", directory, file, data, current)
@@ -100,71 +117,64 @@ class LocalControlStore:
 
     def put(self, path: str, data: bytes) -> str:
         file = self._file(path)
-        self._make_parent(file)
-        with translated("write", file), _locked(file.parent) as directory:
-            return self._write_over("put", directory, file, data, _read(file.name, directory))
+        with translated("write", file), self._made_parent(path) as directory:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            return self._write_over("put", directory, file, data, _read_named(file, directory))
 
     def copy(self, path: str, to: str) -> None:
         import shutil
 
-        source, target = self._file(path), self._file(to)
-        with translated("copy", target), open(source, "rb") as given, open(target, "xb") as made:
-            shutil.copyfileobj(given, made)
+        target = self._file(to)
+        self._file(path)
+        with translated("copy", target), open(open_inside(self._top, path), "rb") as given:
+            new = open_inside(self._top, to, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with open(new, "wb") as made:
+                shutil.copyfileobj(given, made)
 
     def list(self, prefix: str) -> Names:
+        return sorted(self._listed(prefix, lambda entry: entry.name))
+
+    def written_at(self, prefix: str) -> Mapping[str, float]:
+        return dict(self._listed(prefix, lambda entry: (entry.name, _modified_s(entry))))
+
+    def _listed(self, prefix: str, told: Callable[[os.DirEntry[str]], T]) -> Sequence[T]:
+        """Of every entry that is no directory. Whether one can be read is for its reader to say."""
         folder = self._file(prefix) if prefix else self._root
         with translated("list", folder):
             try:
-                with os.scandir(folder) as found:
-                    return sorted(entry.name for entry in found if _is_listed(entry.name) and entry.is_file())
+                with directory(self._top, prefix) as opened, os.scandir(opened) as found:
+                    return [told(entry) for entry in found if _is_object(entry)]
             except ABSENT:
                 return []
 
-    def written_at(self, prefix: str) -> Mapping[str, float]:
-        folder = self._file(prefix) if prefix else self._root
-        with translated("list", folder):
-            try:
-                with os.scandir(folder) as found:
-                    entries = [entry for entry in found if _is_listed(entry.name) and entry.is_file()]
-                    return {entry.name: _modified_s(entry) for entry in entries}
-            except ABSENT:
-                return {}
-
     def delete(self, path: str) -> None:
         file = self._file(path)
-        with suppress(_ParentMissing), translated("delete", file), _locked(file.parent) as directory:
+        with suppress(_ParentMissing), translated("delete", file), self._locked(path) as directory:
             with suppress(FileNotFoundError):
                 os.unlink(file.name, dir_fd=directory)
             faults.hit("control.delete.gone")
 
     def list_prefix(self, prefix: str) -> Names:
-        folder = self._file(prefix)
-        with translated("list", folder):
-            return sorted(path for path, name in self._below(folder) if _is_listed(name))
+        return sorted(self._below(prefix))
 
     def listing(self, prefix: str) -> Mapping[str, Stored]:
-        folder = self._file(prefix)
-        with translated("list", folder):
-            return dict(self._stored(path for path, name in self._below(folder) if _is_listed(name)))
+        return dict(self._stored(self._below(prefix)))
 
     def temporaries(self) -> Mapping[str, Stored]:
         with translated("list", self._root):
-            names = (path for path, name in self._below(self._root) if not _is_listed(name))
-            return dict(self._stored(names))
+            found = list(entries_below(self._top, ""))
+        return dict(self._stored(path for path in found if not _is_listed(path.rpartition("/")[2])))
 
     def delete_temporary(self, path: str) -> None:
-        folder, _, name = path.rpartition("/")
-        if _is_listed(name) or path.startswith("/"):
+        folder, slash, name = path.rpartition("/")
+        if _is_listed(name) or "\0" in name or (slash and not checked_path(folder)):
             raise InvalidObjectPath(path)
-        file = (self._file(folder) if folder else self._root) / name
-        with translated("delete", file), suppress(*ABSENT):
-            os.unlink(file)
+        self._unlink(path)
 
-    def _below(self, folder: Path) -> Iterator[tuple[str, str]]:
-        """Path and name of every file below."""
-        for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
-            inside = Path(parent).relative_to(self._root).as_posix()
-            yield from ((name if inside == "." else f"{inside}/{name}", name) for name in names)
+    def _below(self, prefix: str) -> Names:
+        with translated("list", self._file(prefix)):
+            found = entries_below(self._top, prefix)
+            return [path for path in found if _is_listed(path.rpartition("/")[2])]
 
     def _stored(self, paths: Iterable[str]) -> Iterator[tuple[str, Stored]]:
         """What is there of these files; a writer may have removed some meanwhile."""
@@ -174,24 +184,50 @@ class LocalControlStore:
                 yield path, Stored(found.st_size, found.st_mtime)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        files = [self._file(path) for path in paths]
+        folders = {self._file(path).parent for path in paths}
         self._durable.clear()
-        for file in files:
-            with translated("delete", file), suppress(*ABSENT):
-                os.unlink(file)
-        for folder in {file.parent for file in files}:
-            _remove_empty(folder, self._root)
+        for path in paths:
+            self._unlink(path)
+        for folder in folders:
+            self._remove_empty(folder.relative_to(self._root).as_posix())
+
+    def _unlink(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        with (
+            translated("delete", self._root / path),
+            suppress(*ABSENT),
+            directory(self._top, folder, passing=True) as opened,
+        ):
+            os.unlink(name, dir_fd=opened)
+
+    def _remove_empty(self, folder: str) -> None:
+        """Remove the folder and the parents that it leaves empty, up to the root."""
+        while folder not in ("", "."):
+            parent, _, name = folder.rpartition("/")
+            try:
+                with directory(self._top, parent, passing=True) as opened:
+                    os.rmdir(name, dir_fd=opened)
+            except FileNotFoundError:
+                pass
+            except OSError:  # Not empty, or somebody puts something there at this moment.
+                return
+            folder = parent
 
     def delete_prefix(self, prefix: str) -> None:
         import shutil
 
         folder = self._file(prefix)
+        parent, _, name = prefix.rpartition("/")
         self._durable.clear()
-        with translated("delete", folder):
-            while folder.is_dir():
+        with (
+            translated("delete", folder),
+            suppress(*ABSENT),
+            directory(self._top, parent, passing=True) as opened,
+        ):
+            while is_directory(name, opened, str(folder)):
                 # Not found: a rival deleter was faster on some file; go on with the rest.
                 with suppress(FileNotFoundError):
-                    shutil.rmtree(folder)
+                    shutil.rmtree(name, dir_fd=opened)
 
     def exists(self, path: str) -> bool:
         return self.size(path) is not None
@@ -200,7 +236,7 @@ class LocalControlStore:
         file = self._file(path)
         with translated("read", file):
             try:
-                found = os.stat(file)
+                found = os.stat(file, follow_symlinks=False)
             except ABSENT:
                 return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
@@ -209,7 +245,7 @@ class LocalControlStore:
         file = self._file(path)
         with translated("read", file):
             try:
-                with open(file, "rb") as stream:
+                with open(open_inside(self._top, path), "rb") as stream:
                     return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
             except ABSENT:
                 return None
@@ -227,20 +263,58 @@ class LocalControlStore:
     def _file(self, path: str) -> Path:
         return self._root / checked_path(path)
 
-    def _make_parent(self, file: Path) -> None:
-        """Let the directory of `file` exist, durably.
+    @contextmanager
+    def _made_parent(self, path: str) -> Iterator[int]:
+        """The directory of an object, open; it exists, durably.
 
         Found is not the same as durable: a rival may have created it a moment ago
         and not synced it yet. So the names leading to it from the root are synced
         once in the life of this store, whoever made them.
+
+        A directory that is removed meanwhile takes no new names, so a write into it
+        fails instead of succeeding in a place nobody can see.
         """
-        directory = file.parent
-        if directory in self._durable and os.path.isdir(directory):
-            return
-        self._syncer.make_directories(directory)
-        inside = [parent for parent in directory.parents if parent.is_relative_to(self._root)]
-        self._syncer.barrier(dirs=inside)
-        self._durable.add(directory)
+        inside = path.rpartition("/")[0]
+        folder = self._root / inside
+        try:
+            opened = open_directory(self._top, inside)
+            is_durable = folder in self._durable
+        except FileNotFoundError:
+            self._make_directories(inside)
+            opened, is_durable = open_directory(self._top, inside), False
+        try:
+            if not is_durable:
+                above = [parent for parent in folder.parents if parent.is_relative_to(self._root)]
+                self._syncer.barrier(dirs=above)
+                self._durable.add(folder)
+            yield opened
+        finally:
+            os.close(opened)
+
+    def _make_directories(self, inside: str) -> None:
+        """One after the other, so that each is known to be no link before the next is made in it."""
+        self._syncer.make_directories(self._root)
+        made = ""
+        for name in inside.split("/") if inside else ():
+            with directory(self._top, made) as opened, suppress(FileExistsError):
+                os.mkdir(name, dir_fd=opened)
+                with directory(self._top, f"{made}/{name}" if made else name) as new:
+                    share_with_group(new, self._top)
+                self._syncer.flush(opened, self._root / made)
+            made = f"{made}/{name}" if made else name
+
+    @contextmanager
+    def _locked(self, path: str) -> Iterator[int]:
+        """The open directory of an object, locked against every other; closing it unlocks."""
+        try:
+            opened = open_directory(self._top, path.rpartition("/")[0])
+        except ABSENT:
+            raise _ParentMissing from None
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            yield opened
+        finally:
+            os.close(opened)
 
     def _write_over(self, verb: str, directory: int, file: Path, data: bytes, old: _Version | None) -> str:
         """Rename a new version into place; the directory must be locked."""
@@ -277,60 +351,20 @@ class LocalControlStore:
                 os.unlink(name, dir_fd=directory)
 
 
-def _remove_empty(folder: Path, root: Path) -> None:
-    """Remove the folder and the parents that it leaves empty, up to the root."""
-    while folder != root:
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            pass
-        except OSError:  # Not empty, or somebody puts something there at this moment.
-            return
-        folder = folder.parent
-
-
-def _raise_unless_absent(error: OSError) -> None:
-    if not isinstance(error, ABSENT):
-        raise error
-
-
 class _ParentMissing(Exception):
     """The directory of an object does not exist, so neither does the object."""
 
 
-@contextmanager
-def _opened(directory: Path) -> Iterator[int]:
-    """The directory as a descriptor: everything done through it happens in one directory.
-
-    A directory that is removed meanwhile takes no new names, so a write into it
-    fails instead of succeeding in a place nobody can see.
-    """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _read_named(file: Path, folder: int) -> _Version | None:
+    """The file of this name in an open directory."""
     try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[int]:
-    """The open directory, locked against every other `_locked` of it; closing it unlocks."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except ABSENT:
-        raise _ParentMissing from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _read(file: Path | str, directory: int | None = None) -> _Version | None:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+        return _read(open_file(file.name, folder, os.O_RDONLY, str(file)))
     except ABSENT:
         return None
+
+
+def _read(descriptor: int) -> _Version:
+    """Everything in an open file, which is closed afterwards."""
     try:
         with open(descriptor, "rb", closefd=False) as stream:
             data = stream.read()
@@ -355,9 +389,13 @@ def _is_listed(name: str) -> bool:
     return not name.startswith(TEMPORARY_PREFIX)
 
 
+def _is_object(entry: os.DirEntry[str]) -> bool:
+    return _is_listed(entry.name) and not entry.is_dir(follow_symlinks=False)
+
+
 def _modified_s(entry: os.DirEntry[str]) -> float:
     """A file that has gone since it was listed counts as written now: it is nobody's to remove."""
     try:
-        return entry.stat().st_mtime
+        return entry.stat(follow_symlinks=False).st_mtime
     except FileNotFoundError:
         return time.time()

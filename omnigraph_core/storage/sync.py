@@ -29,6 +29,7 @@ from omnigraph_core import faults
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import TEMPORARY_PREFIX
 from omnigraph_core.storage.failures import StorageFailure, storage_failure, sync_failure, translated
+from omnigraph_core.storage.inside import open_file
 from omnigraph_core.storage.limits import SYNC_THREADS_MAX
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class Syncer:
     def _replace_by_copy(self, path: Path) -> None:
         copy = path.with_name(TEMPORARY_PREFIX + os.urandom(8).hex())
         try:
-            with path.open("rb") as source, copy.open("xb") as target:
+            given = open_file(str(path), None, os.O_RDONLY, str(path))
+            with open(given, "rb") as source, copy.open("xb") as target:
                 os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
                 while block := source.read(_COPY_BYTES):
                     target.write(block)
@@ -150,7 +152,8 @@ class Syncer:
         if not self.enabled:
             return
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # A FIFO would keep us waiting for its writer.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise storage_failure(error, "sync", path) from error
         try:

@@ -74,6 +74,7 @@ def collect_versions(tables: Tables, ref: TableRef, versions: Collection[int], g
     chosen = _below(head, versions)
     if not chosen:
         return Collected()
+    tables.refuse_links_below(ref.directory)
     guard()
     with lance_failures(ref, "removing old versions of"):
         stats = head.lance.cleanup_old_versions(versions=chosen, error_if_tagged_old_versions=False)

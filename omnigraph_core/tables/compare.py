@@ -26,6 +26,7 @@ from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fragments import file_name
 from omnigraph_core.tables.limits import CARRIED_ROWS_MAX
 from omnigraph_core.tables.lineage import common_columns, keep_their_values, parting
+from omnigraph_core.tables.places import place_inside
 from omnigraph_core.tables.row_set import ADDRESS, RowSet, all_rows, row_set
 
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ def _deleted_offsets(tables: Tables, table: Table, fragment: _Fragment) -> np.nd
         return _missing_offsets(table, fragment)
     directory = table.ref.directory
     if deletion.base_id is not None:
-        home = tables.uri(table.ref.on(None))
-        directory = table.ref.path + table.lance.base_paths()[deletion.base_id].path.removeprefix(home)
+        recorded = table.lance.base_paths()[deletion.base_id].path
+        directory = place_inside(tables.storage, recorded) or recorded
     path = f"{directory}/{deletion.path(fragment.number)}"
     found = tables.storage.control.get(path)
     if found is None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.storage import Storage
+from omnigraph_core.storage.inside import refuse_links, refuse_links_below
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
     GraphMoved,
+    ReadsElsewhere,
     TableNotFound,
     VersionNotFound,
     is_missing,
@@ -17,6 +19,7 @@ from omnigraph_core.tables.failures import (
     panics_as_failures,
     storage_error,
 )
+from omnigraph_core.tables.places import place_inside
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ class Tables:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._session: Any = None
+        self._without_links: set[str] = set()
+        self._own_places: set[tuple[str, str]] = set()
         self.proven_whole: set[TableRef] = set()
         """Logs whose HEAD this process has found not to be torn by a power cut."""
         self.proven_forks: set[tuple[TableRef, str]] = set()
@@ -59,6 +64,7 @@ class Tables:
         if self._session is None:
             self._session = lance.Session()
         uri = self.uri(ref)
+        self.refuse_links(ref.directory)
         try:
             with panics_as_failures(ref, "opening"):
                 dataset = lance.dataset(
@@ -67,8 +73,7 @@ class Tables:
             if not dataset.version:
                 # What Lance makes of a manifest full of zeros: an empty dataset.
                 raise StorageError(f"opening table '{ref.key}' failed: its manifest holds nothing")
-            if ref.branch is not None:
-                self._refuse_moved(ref, dataset)
+            self._refuse_outside(ref, dataset)
             return Table(ref, dataset)
         except LANCE_RAISES as error:
             if not is_missing(error):
@@ -88,12 +93,25 @@ class Tables:
         self.storage.probe()
         return table.latest_version() == table.version
 
-    def _refuse_moved(self, ref: TableRef, dataset: LanceDataset) -> None:
-        """A fork reads its parent's files where they were when it was made."""
-        home = self.uri(ref.on(None))
+    def refuse_links(self, directory: str) -> None:
+        """Lance follows links. Asked once in the life of a process, of what is there by then."""
+        if self.storage.location.is_local and directory not in self._without_links:
+            refuse_links(str(self.storage.location.path), directory)
+            self._without_links.add(directory)
+
+    def refuse_links_below(self, directory: str) -> None:
+        """The same at any depth, for those who let Lance delete there."""
+        if self.storage.location.is_local:
+            refuse_links_below(str(self.storage.location.path), directory)
+
+    def _refuse_outside(self, ref: TableRef, dataset: LanceDataset) -> None:
+        """A fork reads its parent's files where they were when it was made; nothing else reads elsewhere."""
         for base in dataset.base_paths().values():
-            if base.path != home and not base.path.startswith(home + "/"):
-                raise GraphMoved(ref.key, base.path)
+            if (base.path, ref.path) not in self._own_places:
+                place = place_inside(self.storage, base.path)
+                if place is None or not f"{place}/".startswith(f"{ref.path}/"):
+                    raise GraphMoved(ref.key, base.path) if ref.branch else ReadsElsewhere(ref, base.path)
+                self._own_places.add((base.path, ref.path))
 
     def uri(self, ref: TableRef) -> str:
         """The absolute place Lance is given. Always absolute: branches record it."""

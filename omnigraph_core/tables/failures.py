@@ -82,6 +82,20 @@ class GraphMoved(RefusedError):
         return {"recorded": self.recorded}
 
 
+class ReadsElsewhere(StorageError):
+    """A table whose rows are in files of another place, which no graph of ours has."""
+
+    def __init__(self, ref: TableRef, elsewhere: str) -> None:
+        super().__init__(
+            f"{ref.path}: table '{ref.key}' refers to files outside of this graph, in {elsewhere}",
+            hint="it is a clone of another table; restore the graph's own table from a backup",
+        )
+        self.table_key, self.path, self.elsewhere = ref.key, ref.path, elsewhere
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "path": self.path, "elsewhere": self.elsewhere}
+
+
 # What a call into Lance can raise (beside pyarrow's own, most of which are among these).
 LANCE_RAISES = (OSError, ValueError, RuntimeError)
 

@@ -16,6 +16,7 @@ from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.fragments import file_name, has_blobs, side_files
 from omnigraph_core.tables.indexes import list_indexes
+from omnigraph_core.tables.places import place_inside
 from omnigraph_core.tables.refs import TableRef
 
 _FOLDERS = ("data", "_deletions", "_indices")
@@ -84,8 +85,7 @@ def _is_short(storage: Storage, path: str, size: int | None) -> bool:
 
 def _homes(table: Table, storage: Storage) -> dict[int | None, str]:
     """The directories that the version keeps files in, by the number that files name them with."""
-    root = storage.location.uri.rstrip("/") + "/"
     homes: dict[int | None, str] = {None: table.ref.directory}
     for number, base in table.lance.base_paths().items():
-        homes[number] = base.path.removeprefix(root).rstrip("/")
+        homes[number] = place_inside(storage, base.path) or base.path
     return homes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from omnigraph_core import layout
-from omnigraph_core.errors import NotFoundError
+from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.storage import ControlStore, Storage
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.write.staging_record import INIT_KIND, StagingRecord, StagingUnreadable
+from omnigraph_core.write.staging_record import INIT_KIND, StagingRecord
 
 
 class RootState(Enum):
@@ -71,10 +71,10 @@ def init_records(control: ControlStore) -> list[str]:
     found: list[str] = []
     for name in control.list(layout.STAGING_DIR):
         operation_id = name.removesuffix(".json")
-        record = control.get(f"{layout.STAGING_DIR}/{name}") if name.endswith(".json") else None
         try:
+            record = control.get(f"{layout.STAGING_DIR}/{name}") if name.endswith(".json") else None
             if record is not None and StagingRecord.decode(operation_id, record.data).kind == INIT_KIND:
                 found.append(operation_id)
-        except StagingUnreadable:
+        except StorageError:
             continue
     return found

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from omnigraph_core.maintenance.checks.branches import check_branches
 from omnigraph_core.maintenance.checks.contents import check_contents, check_digests
+from omnigraph_core.maintenance.checks.foreign import check_foreign
 from omnigraph_core.maintenance.checks.growth import check_growth
 from omnigraph_core.maintenance.checks.history import check_history
 from omnigraph_core.maintenance.checks.leftovers import check_leftovers
@@ -39,6 +40,7 @@ CHECKS: Mapping[str, Check] = {
     "operations": check_operations,
     "growth": check_growth,
     "leftovers": check_leftovers,
+    "foreign": check_foreign,
 }
 
 DEEP_CHECKS: Mapping[str, Check] = {"digests": check_digests, **CHECKS, "contents": check_contents}
