@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 _SHOWN = ("pg", "json", "mermaid", "dot", "svg")
 _PLANNED = ("text", "md")
 
+WantedOption = Annotated[
+    str | None, typer.Option("--schema", metavar="FILE|-", help="The wanted schema; - reads stdin.")
+]
+
+DataLossOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-data-loss", help="Leave what is dropped in no file but those that older commits need."
+    ),
+]
+
 PlanFormatOption = Annotated[
     str | None,
     typer.Option(
@@ -93,18 +104,9 @@ def _register_plan(group: typer.Typer) -> None:
     )
     def plan(
         run: Run,
-        schema: Annotated[
-            str | None,
-            typer.Option("--schema", metavar="FILE|-", help="The wanted schema; - reads stdin."),
-        ] = None,
+        schema: WantedOption = None,
         branch: BranchOption = None,
-        allow_data_loss: Annotated[
-            bool,
-            typer.Option(
-                "--allow-data-loss",
-                help="Plan drops that leave the data in no file but those of older commits.",
-            ),
-        ] = False,
+        allow_data_loss: DataLossOption = False,
         form: PlanFormatOption = None,
     ) -> None:
         """Show what a new schema would change, what each step costs, and what the data has against it.
@@ -113,15 +115,7 @@ def _register_plan(group: typer.Typer) -> None:
         """
         if schema is None:
             raise UsageError("no schema was given", hint="use --schema FILE")
-        chosen = _format(run, form, _PLANNED)
-        text, name = read_source(schema)
-        from omnigraph_core.graph import OpenMode
-
-        graph, on = run.open(OpenMode.READ_ONLY), run.branch(branch)
-        found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
-        run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, chosen))
-        if not found.supported:
-            raise typer.Exit(ANSWER_IS_NO)
+        _plan(run, read_source(schema), branch, allow_data_loss, _format(run, form, _PLANNED))
 
 
 def _register_apply(group: typer.Typer) -> None:
@@ -137,17 +131,9 @@ def _register_apply(group: typer.Typer) -> None:
     )
     def apply(
         run: Run,
-        schema: Annotated[
-            str | None,
-            typer.Option("--schema", metavar="FILE|-", help="The wanted schema; - reads stdin."),
-        ] = None,
+        schema: WantedOption = None,
         branch: BranchOption = None,
-        allow_data_loss: Annotated[
-            bool,
-            typer.Option(
-                "--allow-data-loss", help="Leave what is dropped in no file but those of older commits."
-            ),
-        ] = False,
+        allow_data_loss: DataLossOption = False,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Only show the plan, as schema plan does.")
         ] = False,
@@ -160,15 +146,12 @@ def _register_apply(group: typer.Typer) -> None:
         """
         chosen = _format(run, form, _PLANNED)
         text, name = _edited_source(run) if schema is None else read_source(schema)
+        if dry_run:
+            _plan(run, (text, name), branch, allow_data_loss, chosen)
+            return
         from omnigraph_core.graph import OpenMode
 
         graph, on = run.open(OpenMode.READ_ONLY), run.branch(branch)
-        if dry_run:
-            found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
-            run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, chosen))
-            if not found.supported:
-                raise typer.Exit(ANSWER_IS_NO)
-            return
         echo_target(run, "schema apply", graph.location)
         done = graph.apply_schema(
             text,
@@ -183,6 +166,17 @@ def _register_apply(group: typer.Typer) -> None:
             run.output.remark(f"warning: {warning}")
         if done.differing:
             run.output.remark(f"these branches keep their own schema: {', '.join(done.differing)}")
+
+
+def _plan(run: Run, wanted: tuple[str, str], branch: str | None, allow_data_loss: bool, form: str) -> None:
+    """Say what a schema, given by its text and its name, would change."""
+    from omnigraph_core.graph import OpenMode
+
+    graph, on, (text, name) = run.open(OpenMode.READ_ONLY), run.branch(branch), wanted
+    found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
+    run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, form))
+    if not found.supported:
+        raise typer.Exit(ANSWER_IS_NO)
 
 
 def _edited_source(run: Run) -> tuple[str, str]:

@@ -76,10 +76,13 @@ def _projection(catalog: Catalog) -> list[tuple[str, bytes]]:
 
 
 def keep_schema(control: ControlStore, source: str, schema: Schema) -> str:
-    """Keep a schema and its text under its hash, before any head row can name it; returns the hash."""
+    """Keep a schema and its text under its hash, before any head row can name it; returns the hash.
+
+    The schema first: it is complete without its text, and so is what a dead apply leaves behind.
+    """
     accepted = schema_hash(schema)
-    control.put(layout.schema_source_by_hash(accepted), source.encode())
     control.put(layout.schema_by_hash(accepted), pretty_json(schema).encode())
+    control.put(layout.schema_source_by_hash(accepted), source.encode())
     return accepted
 
 

@@ -243,8 +243,8 @@ def _prove(before: Table, after: Table, wanted: Sequence[ColumnChange]) -> None:
 
 def _faults(before: Table, after: Table, wanted: Sequence[ColumnChange]) -> Iterator[str]:
     old, new = stored_columns(before.lance.lance_schema), stored_columns(after.lance.lance_schema)
-    if [each.field.name for each in wanted] != list(new):
-        yield f"its columns are {', '.join(new)}"
+    if [each.field.name for each in wanted] != after.schema.names:
+        yield f"its columns are {', '.join(after.schema.names)}"
         return
     ids = [id_ for column in new.values() for id_ in column.ids]
     if len(set(ids)) < len(ids):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.support.many_writers import SETTINGS, adds_and_reads
 from tests.support.paused import go_on, started, stops
 from tests.support.processes import REPOSITORY
 from tests.support.records import PEOPLE
+from tests.support.source import failpoints
 from tests.support.workers import Worker, start_together
 from tests.support.writers import check_whole, open_graph, write_three
 
@@ -57,14 +57,6 @@ def test_beside_writers(root: Path, tmp_path: Path) -> None:
         assert worker.process.returncode == 0, errors
     assert looks > 2, "it was never beside them"
     check_whole(open_graph(root, SETTINGS))
-
-
-def failpoints() -> list[str]:
-    """Every place of the library where a process can be made to stand still."""
-    found: set[str] = set()
-    for path in (REPOSITORY / "omnigraph_core").rglob("*.py"):
-        found.update(re.findall(r'faults\.hit\("([^"]+)"\)', path.read_text(encoding="utf-8")))
-    return sorted(found | {f"write.table_committed.{number}" for number in range(1, 4)})
 
 
 COMMANDS = {

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 from omnigraph_core import layout
+from omnigraph_core.catalog.files import keep_schema
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.tags import Tag, read_tag
 from omnigraph_core.maintenance.checks import growth, leftovers, rows, tables
+from omnigraph_core.schema import compile_schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import unguarded
@@ -151,6 +153,29 @@ def test_schema_files(graph: Graph) -> None:
     compiled.write_text(text)
     (root / layout.SCHEMA_SOURCE).write_text("node Other { x: I32 }\n")
     assert codes(graph) == {"schema-files-disagree"}
+
+
+def test_a_schema_that_only_old_commits_have(tmp_path: Path) -> None:
+    """It is needed as long as such a commit can be read, and no longer."""
+    graph = Graph.init(str(tmp_path / "g"), SCHEMA, SETTINGS)
+    head = graph.snapshot().head
+    assert head is not None
+    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32? city: String?"))
+    for path in (layout.schema_by_hash(head.schema_hash), layout.schema_source_by_hash(head.schema_hash)):
+        (graph.location.path / path).unlink()
+    assert codes(graph) == {"schema-damaged"}
+    graph.cleanup(keep=1, grace_s=0, force=True)
+    assert codes(graph) == set()
+
+
+@pytest.mark.parametrize("ending", [".json", ".pg"])
+def test_half_of_a_schema_that_no_commit_has(ending: str, graph: Graph) -> None:
+    """An apply that died in between leaves one of the two files."""
+    other = SCHEMA.replace("age: I32?", "age: I64?")
+    hash_ = keep_schema(graph.door.storage.control, other, compile_schema(other))
+    gone = layout.schema_by_hash(hash_) if ending == ".pg" else layout.schema_source_by_hash(hash_)
+    (graph.location.path / gone).unlink()
+    assert codes(graph) == set()
 
 
 def test_schema_files_that_lag_behind(graph: Graph) -> None:

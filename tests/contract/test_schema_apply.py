@@ -17,6 +17,7 @@ from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import unguarded
+from omnigraph_core.tables.indexes import list_indexes
 from omnigraph_core.tables.stage import stage_upsert
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.plan import WritePlan, WriterKind
@@ -129,6 +130,37 @@ def test_a_plan_for_a_table_that_another_has_taken_the_place_of_is_stale(root: P
     assert tries[0] != tries[1]
     assert [line for line in exported(graph) if "late" in line]
     check_whole(opened(root, OpenMode.READ_WRITE))
+
+
+# ---- indexes ----
+
+
+def test_an_index_that_is_wanted_touches_no_table_and_optimize_builds_it(root: Path) -> None:
+    """Also one of the branch alone, and one that is no longer wanted: answers never depend on them."""
+    graph = opened(root)
+    wanted = BASE.replace("city: String?", "city: String? @index").replace("size: I32?", "size: I32? @index")
+    asked = 'query q() { match { $p: Person { city: "Rome" } } return { $p.name } }'
+    for branch in ("main", "dev"):
+        before, answers = graph.snapshot(branch).tables, graph.query(asked, branch=branch).to_pylist()
+        done = graph.apply_schema(wanted, branch=branch)
+        assert [step.kind for step in done.plan.steps] == ["add_constraint", "add_constraint"]
+        assert graph.snapshot(branch).tables == before
+        assert "city" not in indexed(graph, branch, "node:Person")
+        graph.optimize(branch)
+        assert "city" in indexed(graph, branch, "node:Person")
+        is_its_own = graph.snapshot(branch).entry("node:Company").table_branch is not None or branch == "main"
+        assert ("size" in indexed(graph, branch, "node:Company")) == is_its_own
+        assert graph.query(asked, branch=branch).to_pylist() == answers
+        built = graph.snapshot(branch).tables
+        assert graph.apply_schema(BASE, branch=branch).applied
+        assert graph.snapshot(branch).tables == built
+        assert graph.query(asked, branch=branch).to_pylist() == answers
+
+
+def indexed(graph: Graph, branch: str, key: str) -> set[str | None]:
+    entry = graph.snapshot(branch).entry(key)
+    table = graph.door.tables.open(entry.ref, entry.table_version)
+    return {index.column for index in list_indexes(table).values()}
 
 
 # ---- branches ----

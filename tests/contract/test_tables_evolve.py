@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 
 import pyarrow as pa
 import pytest
-from lance import LanceDataset
-from lance.dataset import LanceOperation
 from lance.fragment import LanceFragment
 
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.schema.arrow import BLOB_METADATA, BLOB_STORAGE
-from omnigraph_core.storage import Storage
 from omnigraph_core.tables import evolve
-from omnigraph_core.tables.columns import StoredColumn, lance_schema, new_column, stored_columns
 from omnigraph_core.tables.commit import stage_restore
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.evolve import ColumnChange, stage_columns
-from omnigraph_core.tables.failures import CommitLost, HeadMoved
 from omnigraph_core.tables.indexes import IndexKind, IndexSpec, list_indexes, stage_indexes
 from omnigraph_core.tables.purge import holds_dropped, stage_purge
-from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
-from omnigraph_core.tables.staged import StagedWrite, StageKind, prepare
+from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite
 from tests.support.graphs import (
     BRANCH,
     LINEAGES,
-    MAIN,
     PEOPLE_SCHEMA,
     PERSON,
     ages,
@@ -241,121 +232,3 @@ def test_dropped_values_leave_the_newest_files(table: Table, tables: Tables) -> 
     assert stage_purge(storage, dropped, operation()) == []
     assert row_ids(dropped) == rows
     assert set(column(dropped, "c").values()) == {"precious"}
-
-
-# ---- Lance's own rules, which ours stand on ----
-
-
-def merged(table: Table, columns: list[StoredColumn], *, pruned: bool = True) -> StagedWrite:
-    fragments = [fragment.metadata for fragment in table.lance.get_fragments()]
-    live = {id_ for each in columns for id_ in each.ids}
-    if pruned:
-        fragments = [
-            replace(each, files=[file for file in each.files if live & set(file.fields)])
-            for each in fragments
-        ]
-    change = LanceOperation.Merge(fragments, lance_schema(table, columns))
-    return prepare(table.ref, StageKind.COLUMNS, table.version, change, operation())
-
-
-def projected(table: Table, columns: list[StoredColumn]) -> StagedWrite:
-    change = LanceOperation.Project(lance_schema(table, columns))
-    return prepare(table.ref, StageKind.COLUMNS, table.version, change, operation())
-
-
-def stored(table: Table) -> tuple[StoredColumn, StoredColumn]:
-    found = stored_columns(table.lance.lance_schema)
-    return found["id"], found["age"]
-
-
-REFUSED_BY_MERGE: dict[str, Callable[[StoredColumn, StoredColumn], list[StoredColumn]]] = {
-    "another type": lambda key, age: [key, new_column(pa.field("age", pa.string()), age.ids[0])],
-    "required": lambda key, age: [key, age.called("age", nullable=False)],
-    "an id that was used": lambda key, age: [key, age, new_column(pa.field("b", pa.string()), 0)],
-    "a name of another": lambda key, age: [key, new_column(pa.field("age", pa.int64()), 9)],
-    "a name handed on": lambda key, age: [age.called("id", nullable=True)],
-}
-
-
-@pytest.mark.parametrize("name", REFUSED_BY_MERGE)
-def test_merge_refuses(name: str, tables: Tables) -> None:
-    table = people_table(tables)
-    with pytest.raises(StorageError):
-        commit(tables, merged(table, REFUSED_BY_MERGE[name](*stored(table))))
-    assert tables.open(PERSON).version == table.version
-
-
-def test_merge_refuses_a_missing_fragment(tables: Tables) -> None:
-    table = people_table(tables)
-    staged = merged(table, list(stored(table)))
-    change = LanceOperation.Merge(
-        staged.transaction.operation.fragments[1:], staged.transaction.operation.schema
-    )
-    with pytest.raises(StorageError):
-        commit(tables, prepare(PERSON, StageKind.COLUMNS, table.version, change, operation()))
-
-
-def test_project_checks_nothing_and_the_preview_does(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The id of a dropped column shows its values under another name; we look before we commit."""
-    table = people_table(tables)
-    key, age = stored(table)
-    taken = new_column(pa.field("b", pa.int64()), age.ids[0])
-    shown = commit(tables, projected(table, [key, taken]))
-    assert column(shown, "b") == ages(table)
-    wrong = projected(shown, [key, new_column(pa.field("c", pa.int64()), age.ids[0])])
-    monkeypatch.setattr(evolve, "_writes", lambda *given: iter([wrong]))
-    with pytest.raises(InternalError, match="dropped"):
-        stage_columns(tables.storage, shown, [ID, added("c", pa.int64())], operation())
-
-
-def test_a_file_of_its_own_must_go_with_its_column(tables: Tables) -> None:
-    table = evolved(tables, people_table(tables), AGE, added("b", pa.int32(), 1))
-    corrupt = commit(tables, merged(table, list(stored(table)), pruned=False))
-    with pytest.raises(OSError, match=r"(?i)corrupt|no fields|field"):
-        corrupt.lance.validate()
-
-
-WRITERS: dict[str, Callable[[Storage, Table], StagedWrite]] = {
-    "append": lambda storage, table: stage_append(storage, table, people({"new": 1}), operation()),
-    "upsert": lambda storage, table: stage_upsert(storage, table, people({"ann": 9}), operation()),
-    "delete": lambda storage, table: stage_delete(storage, table, operation(), ids=ids("ann")),
-    "overwrite": lambda storage, table: stage_overwrite(storage, table, people({"new": 1}), operation()),
-}
-
-
-def commit_late(tables: Tables, staged: StagedWrite) -> None:
-    """As a writer does that looked at HEAD, slept, and commits."""
-    base = tables.open(staged.ref, staged.read_version)
-    LanceDataset.commit(base.lance, staged.transaction, max_retries=0)
-
-
-@pytest.mark.parametrize("lineage", [MAIN, BRANCH])
-@pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.parametrize("first", ["the columns", "the rows"])
-def test_merge_and_a_writer_of_rows_keep_each_other_out(
-    first: str, writer: str, lineage: str, tables: Tables
-) -> None:
-    """Even if each has looked at HEAD before the other moved it. A lock is lost while one sleeps."""
-    table = people_table(tables, lineage)
-    rows = WRITERS[writer](tables.storage, table)
-    (columns,) = stage_columns(tables.storage, table, [ID, AGE, added("b", pa.int32())], operation())
-    early, late = (columns, rows) if first == "the columns" else (rows, columns)
-    commit(tables, early)
-    with pytest.raises((HeadMoved, CommitLost)):
-        commit(tables, late)
-    with pytest.raises(OSError, match=r"(?i)conflict|incompatible|concurrent"):
-        commit_late(tables, late)
-
-
-def test_a_restore_keeps_a_paused_change_out(table: Table, tables: Tables) -> None:
-    (columns,) = stage_columns(tables.storage, table, [ID, AGE, added("b", pa.int32())], operation())
-    commit(tables, stage_restore(table, table.version, operation(), undoes="x"))
-    with pytest.raises(OSError, match=r"(?i)conflict|incompatible|concurrent"):
-        commit_late(tables, columns)
-
-
-def test_the_same_change_does_not_land_twice(table: Table, tables: Tables) -> None:
-    (columns,) = stage_columns(tables.storage, table, [ID, AGE, added("b", pa.int32())], operation())
-    commit(tables, columns)
-    with pytest.raises(OSError, match=r"(?i)conflict|incompatible|concurrent"):
-        commit_late(tables, columns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -160,11 +161,19 @@ def _index(graph: Graph, branch: str, name: str) -> str | None:
     return None
 
 
-def _apply(graph: Graph, branch: str, name: str) -> str | None:
-    """A schema in which people have one more property, and there is one more type, both called so."""
+def apply_another(graph: Graph, branch: str, name: str) -> str | None:
+    """People get a property and the graph a type, both called so. Of those of earlier calls the last
+    get other names, and those before them go, with their data."""
     source = graph.catalog_of(branch=branch).source
-    source = source.replace("node Person {", f'node Person {{\n  {name}: String? @default("asleep")', 1)
-    return graph.apply_schema(source + f"node T{name} {{ name: String @key }}\n", branch=branch).commit_id
+    for pattern, text in (
+        (r"^.*\b[oO]ld_.*\n", ""),
+        (r"^  new_(\w+): (.*)$", r'  old_\1: \2 @rename_from("new_\1")'),
+        (r"^node New_(\w+)", r'node Old_\1 @rename_from("New_\1")'),
+        (r"^node Person \{", f'node Person {{\n  new_{name}: String? @default("asleep")'),
+    ):
+        source = re.sub(pattern, text, source, flags=re.MULTILINE)
+    source += f"node New_{name} {{ name: String @key }}\n"
+    return graph.apply_schema(source, branch=branch, allow_data_loss=True).commit_id
 
 
 def _recover(graph: Graph, branch: str, name: str) -> str | None:
@@ -180,7 +189,7 @@ VERBS: dict[str, Callable[[Graph, str, str], str | None]] = {
     "load": _load,
     "change": _change,
     "index": _index,
-    "schema apply": _apply,
+    "schema apply": apply_another,
     "recovery run": _recover,
     "write": _write,
 }

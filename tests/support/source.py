@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,3 +31,11 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def failpoints() -> list[str]:
+    """Every place of the library where a process can be made to stand still."""
+    found: set[str] = set()
+    for path in CORE.rglob("*.py"):
+        found.update(re.findall(r'faults\.hit\("([^"]+)"\)', path.read_text(encoding="utf-8")))
+    return sorted(found | {f"write.table_committed.{number}" for number in range(1, 4)})

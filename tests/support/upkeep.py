@@ -1,4 +1,4 @@
-"""Writers, a merging agent and a maintainer, each a process of its own that may be killed at any time.
+"""Writers of rows and of schemas, a merging agent, maintainers: processes that may be killed at any time.
 
 Runnable: `python -m tests.support.upkeep ROLE ROOT NAME COUNT JOURNAL`. A journal has one line for
 everything that was acknowledged; a process that is started again goes on after the last one.
@@ -6,16 +6,20 @@ everything that was acknowledged; a process that is started again goes on after 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omnigraph_core.errors import BusyError, ConflictError, NotFoundError, StorageError
+from omnigraph_core.errors import BusyError, ConflictError, NotFoundError, RefusedError, StorageError
 from omnigraph_core.graph import Graph
+from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.sleepers import apply_another
 from tests.support.writers import open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="tester", lock_timeout_s=300.0)
@@ -51,7 +55,37 @@ def maintain(graph: Graph, name: str, number: int) -> str:
     return f"{name}-{number}"
 
 
-ROLES = {"write": write, "merge": merge, "maintain": maintain}
+def load(graph: Graph, name: str, number: int) -> str:
+    """Five hundred people, the last of whom is told of; loaded again if the schema changed meanwhile."""
+    key, records = f"{name}-{number}", graph.location.path.parent / f"{name}.jsonl"
+    names = [*(f"{key}-{person}" for person in range(500)), key]
+    people = [{"type": "Person", "data": {"name": each}} for each in names]
+    records.write_text("".join(json.dumps(person) + "\n" for person in people))
+    graph.load([str(records)], LoadMode.MERGE)
+    return key
+
+
+def apply(graph: Graph, name: str, number: int) -> str:
+    """What another has renamed meanwhile is no longer there to be renamed: then it looks again."""
+    while True:
+        with suppress(RefusedError):
+            apply_another(graph, "main", f"{name}_{number}_{os.getpid()}")
+            return f"{name}-{number}"
+
+
+def optimize(graph: Graph, name: str, number: int) -> str:
+    graph.optimize()
+    return f"{name}-{number}"
+
+
+ROLES = {
+    "write": write,
+    "merge": merge,
+    "maintain": maintain,
+    "load": load,
+    "apply": apply,
+    "optimize": optimize,
+}
 
 
 def run(role: str, root: str, name: str, count: int, journal: Path) -> None:

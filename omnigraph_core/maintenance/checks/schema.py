@@ -10,6 +10,7 @@ from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, attempt, error, failed, warning
 
 _OPEN = "omnigraph recovery run"
+_PREFIX = "sha256:"
 
 
 def check_schema(seen: Examination) -> Iterator[Finding]:
@@ -23,8 +24,10 @@ def check_schema(seen: Examination) -> Iterator[Finding]:
             yield error(
                 "table-missing", f"{name} {key}", "its type is in the schema, and it is not published"
             )
-    for hash_ in _kept(seen):
-        yield from attempt("schema-damaged", layout.schema_by_hash(hash_), _stored, seen, hash_)
+    for hash_ in _needed(seen):
+        yield from attempt("schema-damaged", layout.schema_by_hash(hash_), _compiled, seen, hash_)
+    for hash_ in _kept(seen, ".pg"):
+        yield from attempt("schema-damaged", layout.schema_source_by_hash(hash_), _source, seen, hash_)
 
 
 def _root(seen: Examination) -> Iterator[Finding]:
@@ -38,12 +41,24 @@ def _root(seen: Examination) -> Iterator[Finding]:
         yield warning("schema-behind", layout.SCHEMA_STATE, text, _OPEN)
 
 
-def _kept(seen: Examination) -> list[str]:
+def _needed(seen: Examination) -> list[str]:
+    """The schemas that are kept, and those that commits name. An apply that died may leave the text of
+    one that no commit came to have: nobody needs it."""
+    commits = [commit for commit in seen.commits.values() if seen.is_readable(commit)]
+    named = set(_kept(seen, ".json"))
+    return sorted(named | {commit.schema_hash for commit in commits if commit.schema_hash is not None})
+
+
+def _kept(seen: Examination, ending: str) -> list[str]:
     names = seen.control.list(layout.SCHEMA_DIR)
-    return sorted({name.rsplit(".", 1)[0] for name in names if name.endswith((".json", ".pg"))})
+    return sorted(_PREFIX + name.removesuffix(ending) for name in names if name.endswith(ending))
 
 
-def _stored(seen: Examination, hash_: str) -> Iterator[Finding]:
-    schema_at(seen.control, f"sha256:{hash_}")
-    source_at(seen.control, f"sha256:{hash_}")
+def _compiled(seen: Examination, hash_: str) -> Iterator[Finding]:
+    schema_at(seen.control, hash_)
+    yield from ()
+
+
+def _source(seen: Examination, hash_: str) -> Iterator[Finding]:
+    source_at(seen.control, hash_)
     yield from ()
