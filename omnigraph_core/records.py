@@ -2,8 +2,8 @@
 
 `dataclasses.dataclass` compiles six methods for every class it is put on, half a millisecond
 each time a process starts. There are two hundred classes, and a command makes objects of a few
-of them. Here all but `__init__` are shared, and `__init__` is compiled when the first object is
-made. To a type checker, and to `dataclasses.replace`, `fields` and `asdict`, it is the same thing;
+of them. Here all but `__init__` are shared, and `__init__` is compiled when there are many objects
+to make. To a type checker, and to `dataclasses.replace`, `fields` and `asdict`, it is the same thing;
 `tests/unit/test_records.py` compares the two.
 """
 
@@ -45,10 +45,11 @@ def _record(cls: type) -> type:
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     if "__init__" not in body:
-        _compile_at_first_use(made, fields)
+        _compile_when_it_pays(made, fields)
     return made
 
 
+_USES_BEFORE_COMPILING = 24
 _LEFT_BEHIND = frozenset({"__dict__", "__weakref__"})
 
 
@@ -65,12 +66,43 @@ def _own_fields(cls: type) -> _Fields:
     return fields
 
 
-def _compile_at_first_use(made: type, fields: _Fields) -> None:
+def _compile_when_it_pays(made: type, fields: _Fields) -> None:
+    """Fill the first objects field by field. Compiling takes as long as a few dozen of them."""
+    names = [name for name, each in fields.items() if each.init]
+    known = frozenset(names)
+    uses = 0
+
     def __init__(self: Any, *positional: Any, **named: Any) -> None:  # noqa: N807
-        made.__init__ = _compiled_init(made, fields)  # type: ignore[misc]
+        nonlocal uses
+        uses += 1
+        given = dict(zip(names, positional, strict=False)) | named
+        is_plain = len(given) == len(positional) + len(named) and given.keys() <= known
+        if is_plain and uses <= _USES_BEFORE_COMPILING and _fill(self, fields, given):
+            return
+        if made.__init__ is __init__:  # type: ignore[misc]
+            made.__init__ = _compiled_init(made, fields)  # type: ignore[misc]
         made.__init__(self, *positional, **named)  # type: ignore[misc]
 
     made.__init__ = __init__  # type: ignore[misc]
+
+
+def _fill(self: Any, fields: _Fields, given: dict[str, Any]) -> bool:
+    """Whether nothing is missing; what is, the compiled `__init__` names in Python's own words."""
+    for name, each in fields.items():
+        if name in given:
+            value = given[name]
+        elif each.default is not MISSING:
+            value = each.default
+        elif each.default_factory is not MISSING:
+            value = each.default_factory()
+        elif each.init:
+            return False
+        else:
+            continue
+        object.__setattr__(self, name, value)
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+    return True
 
 
 def _compiled_init(made: type, fields: _Fields) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import shutil
 import socket
 from collections.abc import Mapping
@@ -29,11 +28,12 @@ from omnigraph_core.limits import (
     MAINTENANCE_CONCURRENCY_DEFAULT,
     MEMORY_DEFAULT_BYTES,
 )
+from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
 from omnigraph_core.times import parse_duration
 
 DEFAULT_REGION = "us-east-1"
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
+_SIZE = pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
 _CONFIG_KEYS = frozenset({"store", "branch", "actor"})
 _USER_CONFIG_KEYS = frozenset({"warm"})
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from datetime import date
 
+from omnigraph_core.patterns import pattern
+
 DAY_MS = 86_400_000
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 DAY_MIN = date.min.toordinal() - _EPOCH_ORDINAL
@@ -27,10 +29,10 @@ MS_MAX = (DAY_MAX + 1) * DAY_MS - 1
 _DATE = r"(\d{4})-(\d{2})-(\d{2})"
 _CLOCK = r"(\d{2})(?::(\d{2})(?::(\d{2})(?:\.(\d+))?)?)?"
 _OFFSET = r"[Zz]|([+-])(\d{2})(?::?(\d{2}))?"
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d+)?)(s|m|h|d|w)", re.ASCII)
+_DURATION = pattern(r"(\d{1,9}(?:\.\d+)?)(s|m|h|d|w)", re.ASCII)
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DATE_TEXT = re.compile(_DATE, re.ASCII)
-_TIME_TEXT = re.compile(rf"{_DATE}(?:[Tt ]{_CLOCK}(?:{_OFFSET})?)?", re.ASCII)
+_DATE_TEXT = pattern(_DATE, re.ASCII)
+_TIME_TEXT = pattern(rf"{_DATE}(?:[Tt ]{_CLOCK}(?:{_OFFSET})?)?", re.ASCII)
 
 
 def parse_date(text: str) -> int | None:

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO
 
 from omnigraph_cli import process
@@ -20,6 +20,8 @@ from omnigraph_cli.warm import wire
 
 _PR_SET_PDEATHSIG = 1
 _BROKEN = 70
+Program = Callable[[bool], None]
+"""What a fork does; told whether Ctrl-C may interrupt it."""
 _KEPT_SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
 
 
@@ -54,9 +56,13 @@ def _become(body: bytes, received: list[int], connection: socket.socket, server:
     return request
 
 
-def run(request: wire.Request) -> None:
+def run(request: wire.Request, program: Program) -> None:
     is_interruptible = not _contains(request.ignored, signal.SIGINT)
     _set_signals(request.ignored, request.blocked)
+    program(is_interruptible)
+
+
+def run_command(is_interruptible: bool) -> None:
     process.run_here(leaves_server=False, is_interruptible=is_interruptible)
 
 

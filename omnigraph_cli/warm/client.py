@@ -71,6 +71,9 @@ def run_warm() -> bool:
     except GoColdError as cold:
         reason = str(cold)
         return cold.starts_server
+    except ConnectionError:
+        reason = "the server left"
+        return True
     except (OSError, KeyError, ValueError) as error:
         reason = str(error)
         return False
@@ -160,6 +163,19 @@ def _check_peer(connection: _socket.socket) -> None:
 
 def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[int]) -> None:
     """Ask for a process, and let it go. Until that, it would end when this one does."""
+    _, pid_descriptor = ask(connection, request, streams)
+    connection.settimeout(None)
+    before = _forward_signals(pid_descriptor)
+    try:
+        connection.sendall(wire.GO)
+    except OSError:
+        for number, handler in before:
+            _signal.signal(number, handler)
+        raise
+
+
+def ask(connection: _socket.socket, request: wire.Request, streams: list[int]) -> tuple[int, int]:
+    """The number of a new process that waits to be let go, and a descriptor of it."""
     body = request.encoded()
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, wire.packed(streams))]
     _send(connection, wire.head(wire.RUN, len(body)), rights)
@@ -169,14 +185,7 @@ def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[
         why = connection.recv(1 << 12).decode() if answered[:1] == wire.COLD else ""
         raise GoColdError(why or "the server left", starts_server=not why)
     (pid_descriptor,) = wire.unpacked(ancillary[0][2])
-    connection.settimeout(None)
-    before = _forward_signals(pid_descriptor)
-    try:
-        connection.sendall(wire.GO)
-    except OSError:
-        for number, handler in before:
-            _signal.signal(number, handler)
-        raise
+    return int.from_bytes(answered[1:], "big", signed=True), pid_descriptor
 
 
 def _send(connection: _socket.socket, data: bytes, rights: list[tuple[int, int, bytes]]) -> None:

@@ -10,10 +10,8 @@ its socket is gone, and when it is told to.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
-import pkgutil
 import select
 import signal
 import socket
@@ -23,20 +21,15 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 
-from omnigraph_cli import process
 from omnigraph_cli.limits import WARM_CHILDREN_MAX, WARM_GLANCE_S
 from omnigraph_cli.warm import child, owning, place, wire
 from omnigraph_cli.warm.likeness import Process, likeness, spaces
+from omnigraph_cli.warm.preloading import LoadedFiles, import_commands, preload, threads
 
 _ALREADY_RUNNING, _USELESS = 3, 4
-# OpenBLAS and Arrow's allocator would start a thread when they are imported.
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 _DESCRIPTORS_MAX = 128
 _WAIT_FOR_DESCRIPTORS_S = 0.1
-
-Stamp = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -77,8 +70,17 @@ class Client:
 class Server:
     """One socket, and the processes forked for those who connected to it."""
 
-    def __init__(self, name: str, like: bytes, idle_s: float, lock: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        like: bytes,
+        idle_s: float,
+        lock: int,
+        loaded: LoadedFiles,
+        program: child.Program = child.run_command,
+    ) -> None:
         self._name, self._like, self._idle_s, self._lock = name, like, idle_s, lock
+        self._loaded, self._program = loaded, program
         self._facts = Process().facts, spaces()
         self._started = self._last = time.monotonic()
         self._served = 0
@@ -91,11 +93,10 @@ class Server:
         self._woken, self._wakes = socket.socketpair()
         for end in (self._woken, self._wakes):
             end.setblocking(False)
-        signal.set_wakeup_fd(self._wakes.fileno())
+        _handle_signals(self._wakes.fileno())
         self._poll = select.epoll()
         for each in (self._listener, self._woken):
             self._poll.register(each, select.EPOLLIN)
-        self._loaded = LoadedFiles()
 
     def _listen(self) -> socket.socket:
         """On our name, which the lock makes ours: a socket that is there was left by a dead server."""
@@ -242,7 +243,7 @@ class Server:
         if self._loaded.have_changed():
             self._leave()
             return "the program has changed since the server started"
-        if _threads() != 1:
+        if threads() != 1:
             self._leave()
             return "the server has more than one thread"
         return None
@@ -268,7 +269,7 @@ class Server:
         signal.set_wakeup_fd(-1)
         client.connection.setblocking(True)
         request = child.become(body, client.descriptors, client.connection, server)
-        return lambda: child.run(request)
+        return lambda: child.run(request, self._program)
 
     def _wake_up(self) -> None:
         """A signal came: a process has ended, or somebody asks this one to."""
@@ -329,60 +330,20 @@ class Server:
         }
 
 
+def _handle_signals(wakes: int) -> None:
+    """The end of a process and the wish to end this one are read from a socket; a terminal's are not ours."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(wakes)
+
+
 def _fork() -> int:
     """Lance warns of threads that a fork would lose. The server has none, and checks that itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return os.fork()
-
-
-def _threads() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-class LoadedFiles:
-    """Every file that a module came from, as it was when it was loaded."""
-
-    def __init__(self) -> None:
-        found = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
-        self._names = tuple(name for name in found if name is not None)
-        self._stamps = self._now()
-
-    def have_changed(self) -> bool:
-        return self._stamps != self._now()
-
-    def _now(self) -> list[Stamp | None]:
-        return [_stamp(name) for name in self._names]
-
-
-def _stamp(file: str) -> Stamp | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _import_everything() -> None:
-    """What any command might import, except for Spark's side, which starts other programs."""
-    for name in ("omnigraph_core", "omnigraph_cli"):
-        package = import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.startswith(("omnigraph_core.spark", "omnigraph_cli.__main__")):
-                import_module(module.name)
-    for name in (
-        "lance",
-        "numpy.ma",
-        "pyarrow.parquet",
-        "pyarrow.csv",
-        "pyarrow.json",
-        "rich.table",
-        "tomllib",
-    ):
-        import_module(name)
-    from omnigraph_cli.tree import build_all
-
-    build_all()
 
 
 def _give_up(name: str, reason: str) -> None:
@@ -402,25 +363,6 @@ def _close_files() -> None:
                 os.close(int(name))
 
 
-def _prepare(name: str, idle_s: float, lock: int) -> Server:
-    """Become what commands are forked from."""
-    like = likeness(Process())
-    if place.server_name(like) != name:
-        _give_up(name, "a server would not be of this command's kind")
-    process.register_end()
-    os.environ.update(_ONE_THREAD)
-    _import_everything()
-    gc.collect()
-    gc.freeze()
-    if _threads() != 1:
-        _give_up(name, "a library starts a thread when it is imported")
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    return Server(name, like, idle_s, lock)
-
-
 def main() -> None:
     """`NAME IDLE_SECONDS`, started by `starting.start_server`."""
     name, idle_s = sys.argv[1], float(sys.argv[2])
@@ -433,7 +375,11 @@ def main() -> None:
     if lock is None:
         os._exit(_ALREADY_RUNNING)
     try:
-        server = _prepare(name, idle_s, lock)
+        like = likeness(Process())
+        if place.server_name(like) != name:
+            _give_up(name, "a server would not be of this command's kind")
+        preload(import_commands)
+        server = Server(name, like, idle_s, lock, LoadedFiles(sys.modules.values()))
     except Exception as error:
         _give_up(name, f"a server cannot start: {error}")
         raise

@@ -31,7 +31,7 @@ def start_server() -> None:
     directory = place.open_directory(make=True)
     if owning.sweep(directory) >= WARM_SERVERS_MAX or owning.is_useless(directory, name):
         return
-    environment = inherited_variables()
+    environment = _given(inherited_variables())
     for variable in _PLACES:
         if variable in os.environ:
             environment[variable] = os.environ[variable]
@@ -45,6 +45,13 @@ def start_server() -> None:
         setsigmask=[],
         setsigdef=range(1, 32),
     )
+
+
+def _given(variables: dict[str, str]) -> dict[str, str]:
+    """Without those that Python has set itself: LC_CTYPE where there is no locale, as the server's will."""
+    with open("/proc/self/environ", "rb") as file:
+        names = {os.fsdecode(each.partition(b"=")[0]) for each in file.read().split(b"\0")}
+    return {name: value for name, value in variables.items() if name in names}
 
 
 def note(reason: str) -> None:

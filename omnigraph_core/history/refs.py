@@ -17,8 +17,9 @@ from omnigraph_core.errors import NotFoundError, UsageError
 from omnigraph_core.history.limits import ABBREVIATION_CHARACTERS_MIN, REF_CHARACTERS_MAX
 from omnigraph_core.history.log import CommitLog, GraphCommit
 from omnigraph_core.history.tags import TAG_PREFIX, Tag, TagNotFound
+from omnigraph_core.patterns import pattern
 
-_SUFFIX = re.compile(r"(?P<base>.+)(?:~(?P<count>[0-9]*)|@\{(?P<time>[^{}]*)\})", re.DOTALL)
+_SUFFIX = pattern(r"(?P<base>.+)(?:~(?P<count>[0-9]*)|@\{(?P<time>[^{}]*)\})", re.DOTALL)
 
 
 class CommitNotFound(NotFoundError):

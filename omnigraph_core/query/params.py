@@ -14,6 +14,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from omnigraph_core.patterns import pattern
 from omnigraph_core.query.checked import Plain, PlainValue
 from omnigraph_core.query.errors import ParameterError
 from omnigraph_core.query.limits import INTEGER_MAX, SHOWN_CHARACTERS_MAX
@@ -25,8 +26,8 @@ from omnigraph_core.values.scalars import INTEGER_RANGES, is_unicode, rounded
 
 # U64 parameters are limited to the signed range, like every integer of the language.
 _INTEGER_BOUNDS = {**INTEGER_RANGES, Scalar.U64: (0, INTEGER_MAX)}
-_INTEGER_TEXT = re.compile(r"[+-]?\d{1,40}", re.ASCII)
-_REAL_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_INTEGER_TEXT = pattern(r"[+-]?\d{1,40}", re.ASCII)
+_REAL_TEXT = pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import math
 import re
 import struct
 
+from omnigraph_core.patterns import pattern
 from omnigraph_core.schema.model import Property, PropertyType, Range, Scalar, annotation_value
 from omnigraph_core.times import parse_date, parse_datetime
 
@@ -24,8 +25,8 @@ _INTEGER_BOUNDS = {
     Scalar.U32: (0, 2**32 - 1),
     Scalar.U64: (0, 2**64 - 1),
 }
-_INTEGER = re.compile(r"-?\d+", re.ASCII)
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_INTEGER = pattern(r"-?\d+", re.ASCII)
+_NUMBER = pattern(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 # Python refuses to convert very long digit strings; no value of any type is near this long.
 _DIGITS_MAX = 400
 _BOOLEANS = {"true": True, "false": False}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from omnigraph_core.patterns import pattern
 from omnigraph_core.schema.defaults import DEFAULT
 from omnigraph_core.schema.lexer import string_literal
 from omnigraph_core.schema.model import (
@@ -22,7 +23,7 @@ from omnigraph_core.schema.model import (
 )
 
 # What the grammar takes without quotes and keeps as it stands.
-_PLAIN = re.compile(r"-?\d+(\.\d+)?|true|false", re.ASCII)
+_PLAIN = pattern(r"-?\d+(\.\d+)?|true|false", re.ASCII)
 
 
 def render(schema: Schema) -> str:

@@ -14,15 +14,16 @@ from typing import Literal
 from urllib.parse import unquote
 
 from omnigraph_core.errors import UsageError
+from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import checked_path
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_BUCKET = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CONTROL_CHARACTER = pattern(r"[\x00-\x1f\x7f-\x9f]")
 # Lance reads these as parts of a URI (it decodes `%20`, and cuts at `#` and `?`), the S3
 # client as they are; a graph must not be in two places.
-_AMBIGUOUS_IN_S3 = re.compile(r"[%#?\\\x00-\x1f\x7f]")
+_AMBIGUOUS_IN_S3 = pattern(r"[%#?\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ picked out of it by pattern, and nothing else of it is ever shown or chained.
 from __future__ import annotations
 
 import errno
-import re
 
+from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.failures import (
     AccessDenied,
@@ -20,9 +20,9 @@ from omnigraph_core.storage.failures import (
     Unreachable,
 )
 
-_STATUS = re.compile(r"non-2xx status code: (\d{3})")
-_CODE = re.compile(r"<Code>(\w{1,64})</Code>")
-_KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
+_STATUS = pattern(r"non-2xx status code: (\d{3})")
+_CODE = pattern(r"<Code>(\w{1,64})</Code>")
+_KIND = pattern(r"HttpError \{\s*kind: (\w+)")
 _NO_CREDENTIALS = ("169.254.169.254", "169.254.170.", "latest/api/token", "latest/meta-data")
 
 _BAD_CREDENTIALS = frozenset(

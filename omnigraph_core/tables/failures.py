@@ -6,11 +6,11 @@ only the text tells them apart. All reading of that text happens here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from omnigraph_core.errors import ConflictError, InternalError, NotFoundError, RefusedError, StorageError
+from omnigraph_core.patterns import pattern
 from omnigraph_core.tables.refs import TableRef
 
 
@@ -99,9 +99,9 @@ class ReadsElsewhere(StorageError):
 # What a call into Lance can raise (beside pyarrow's own, most of which are among these).
 LANCE_RAISES = (OSError, ValueError, RuntimeError)
 
-_S3_BODY = re.compile(r"<\?xml|<Error\b")
-_S3_CODE = re.compile(r"<Code>(\w+)</Code>")
-_RUST_POSITION = re.compile(r", \S+\.rs:\d+")
+_S3_BODY = pattern(r"<\?xml|<Error\b")
+_S3_CODE = pattern(r"<Code>(\w+)</Code>")
+_RUST_POSITION = pattern(r", \S+\.rs:\d+")
 
 _CONTENTION = ("Too many concurrent writers", "Commit conflict", "Incompatible transaction", "Retryable")
 
@@ -148,7 +148,7 @@ def lance_failures(ref: TableRef, doing: str) -> Iterator[None]:
 
 
 # Ctrl-C while Lance called back into Python, in the words of its commit handler and of Arrow's readers.
-_INTERRUPTED = re.compile(r"(?:^|: |\n)KeyboardInterrupt(?::|,|\s|$)")
+_INTERRUPTED = pattern(r"(?:^|: |\n)KeyboardInterrupt(?::|,|\s|$)")
 
 
 def raise_if_interrupted(error: BaseException) -> None:

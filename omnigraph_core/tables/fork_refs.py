@@ -16,7 +16,6 @@ On object storage an object is whole or absent, so there nothing is ever torn.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -25,12 +24,13 @@ from urllib.parse import quote, unquote
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import manifest_is_whole, versions_on_disk
 
-_IDENTITY = re.compile(r"[0-9a-f]{32}")
+_IDENTITY = pattern(r"[0-9a-f]{32}")
 _SUFFIX = ".json"
 
 

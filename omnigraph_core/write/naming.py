@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from omnigraph_core import layout
@@ -10,12 +9,13 @@ from omnigraph_core.errors import BusyError, ConflictError, RefusedError
 from omnigraph_core.history.deleted import read_deleted
 from omnigraph_core.history.names import BranchNames, NameEntry, read_names, write_names
 from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.patterns import pattern
 from omnigraph_core.storage import HeldLocks, ObjectChanged, ObjectExists
 from omnigraph_core.tables.fork_refs import share_a_directory
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.limits import BRANCH_NAME_CHARACTERS_MAX
 
-_SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_SEGMENT = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 class BranchExists(ConflictError):

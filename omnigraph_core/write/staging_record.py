@@ -8,7 +8,6 @@ power cut but damage, and what it would have named are orphans for cleanup.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
@@ -18,6 +17,7 @@ from omnigraph_core.errors import StorageError
 from omnigraph_core.ids import now_us
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.branch import name_of
+from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
 
@@ -28,7 +28,7 @@ SCHEMA_APPLY_KIND = "SchemaApply"
 RECORD_VERSION = 1
 
 # A file inside a table or one of its forks: never a table, a fork or a folder of them.
-_STAGED_FILE = re.compile(
+_STAGED_FILE = pattern(
     rf"(?:{layout.NODES_DIR}|{layout.EDGES_DIR})/[0-9a-f]{{16}}/(?:tree/.+/)?(?:data|_deletions|_indices)/.+"
 )
 

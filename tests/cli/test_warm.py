@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import pytest
 
 from omnigraph_cli.warm import wire
 from tests.support.paused import unread
-from tests.support.processes import OMNIGRAPH, REPOSITORY
+from tests.support.processes import OMNIGRAPH, REPOSITORY, state_of
 from tests.support.programs import require_program
 from tests.support.records import PEOPLE
 from tests.support.served import (
@@ -28,7 +26,6 @@ from tests.support.served import (
     children_of,
     is_pending,
     serving,
-    state_of,
     wait_for_end,
     wait_until,
 )
@@ -444,41 +441,3 @@ def test_requests_come_back_as_they_were_sent() -> None:
 def test_a_broken_request_is_refused(broken: bytes) -> None:
     with pytest.raises(ValueError, match=r"unpack|invalid literal"):
         wire.decoded(broken)
-
-
-# ---- many ----
-
-
-@pytest.mark.parametrize(
-    ("clients", "each"),
-    [pytest.param(8, 4), pytest.param(64, 20, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])],
-)
-def test_a_storm_of_clients_with_random_kills(alone: Served, clients: int, each: int) -> None:
-    """No command is lost, none runs twice, and nobody is left behind."""
-    alone.started()
-    told: dict[str, int] = {}
-
-    def work(number: int) -> None:
-        chance = random.Random(number)
-        for turn in range(each):
-            name = f"{number}.{turn}"
-            process = alone.popen("change", "-e", INSERT, "--param", f"n={name}", "--lock-timeout", "200")
-            if chance.random() < 0.2:
-                threading.Event().wait(chance.random() * 0.2)
-                process.kill()
-            process.communicate()
-            told[name] = process.returncode
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(told.values()) <= {0, -signal.SIGKILL}, told
-    server = alone.pid
-    wait_until(lambda: not children_of(server))
-    assert len(os.listdir(f"/proc/{server}/fd")) < 12
-    assert alone.run("recovery", "run").code == 0
-    rows = [json.loads(line)["p.name"] for line in alone.run("query", "-e", NAMES).out.splitlines()]
-    assert len(rows) == len(set(rows))
-    assert {name for name, code in told.items() if code == 0} <= set(rows) <= set(told)

@@ -14,9 +14,10 @@ import pytest
 
 from omnigraph_cli.limits import WARM_SERVERS_MAX
 from omnigraph_cli.warm import owning, wire
+from tests.support.processes import state_of
 from tests.support.programs import require_program
 from tests.support.records import PEOPLE
-from tests.support.served import COLD, WARM, Served, children_of, serving, state_of, wait_for_end, wait_until
+from tests.support.served import COLD, WARM, Served, children_of, serving, wait_for_end, wait_until
 
 INSERT = "query q($n: String) { insert Person { name: $n } }"
 
@@ -155,7 +156,7 @@ here, there = socket.socketpair()
 us = object.__new__(server.Server)
 us._clients, us._by_pid, us._is_leaving, us._like = {}, {}, False, b"like"
 us._poll = server.select.epoll()
-us._loaded = server.LoadedFiles()
+us._loaded = server.LoadedFiles(sys.modules.values())
 client = server.Client(there, os.getpid(), descriptors=[os.dup(0) for _ in range(4)])
 us._facts = server.Process().facts, server.spaces()
 us._clients[there.fileno()] = client

@@ -11,7 +11,6 @@ SIGSTOP, and wait until its lease has run out.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.write.branches import BranchExists
 from tests.support import warm
 from tests.support.asleep import Act, Sleeper
+from tests.support.paused import stops
 from tests.support.plans import Change, write_changes
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.records import PEOPLE
@@ -381,8 +381,7 @@ def stopped_at(step: str, environment: dict[str, str], *command: str) -> Iterato
         text=True,
     )
     try:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), f"it ended before {step}"
+        assert stops(process), f"it ended before {step}"
         yield process
     finally:
         with suppress(ProcessLookupError):

@@ -6,7 +6,6 @@ No clock is involved: what is waited for is the state of a process, or something
 from __future__ import annotations
 
 import fcntl
-import os
 import signal
 import struct
 import subprocess
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import warm
-from tests.support.processes import Finished, clean_environment
+from tests.support.processes import Finished, clean_environment, state_of
 
 WAITING_S = 240.0
 
@@ -26,13 +25,10 @@ WAITING_S = 240.0
 def stops(process: subprocess.Popen[Any]) -> bool:
     """Wait until it stands at the failpoint; False when it ended without coming there."""
     give_up = time.monotonic() + WAITING_S
-    flags = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
-    while time.monotonic() < give_up:
-        state = os.waitid(os.P_PID, process.pid, flags)
-        if state is not None:
-            return state.si_code == os.CLD_STOPPED
+    while (state := state_of(process.pid)) not in ("T", "Z", ""):
+        assert time.monotonic() < give_up, "the process neither stops nor ends"
         time.sleep(0.005)
-    raise AssertionError("the process neither stops nor ends")
+    return state == "T"
 
 
 def wait_until_stopped(process: subprocess.Popen[Any]) -> None:
@@ -63,11 +59,11 @@ class Paused:
 
     @property
     def is_stopped(self) -> bool:
-        return _state(self.process.pid) == "T"
+        return state_of(self.process.pid) == "T"
 
     @property
     def has_ended(self) -> bool:
-        return _state(self.process.pid) == "Z"
+        return self.process.poll() is not None
 
     def until_stopped(self) -> None:
         assert stops(self.process), self.process.communicate()
@@ -102,14 +98,6 @@ class Paused:
 def unread(pipe: int) -> int:
     """How many bytes wait in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
-
-
-def _state(pid: int) -> str:
-    """One letter, as `ps` shows it; it follows the name in parentheses."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return ""
 
 
 @contextmanager

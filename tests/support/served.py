@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import OMNIGRAPH, Finished, clean_environment
+from tests.support.processes import OMNIGRAPH, Finished, clean_environment, state_of
 
 WAITING_S = 240.0
 WARM, COLD = "started warm", "started cold: "
@@ -27,8 +27,12 @@ class Served:
         self.runtime.mkdir(mode=0o700)
         self.pid = 0  # of the server for commands that are run without a prefix
 
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"OMNIGRAPH_WARM": "10m", "XDG_RUNTIME_DIR": str(self.runtime)}
+
     def environment(self, **more: str) -> dict[str, str]:
-        return clean_environment(**{"OMNIGRAPH_WARM": "10m", "XDG_RUNTIME_DIR": str(self.runtime), **more})
+        return clean_environment(**{**self.variables, **more})
 
     def popen(
         self,
@@ -78,6 +82,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(directory: Path) -> Iterator[Served]:
+    """The directory is the commands'; servers that are left at the end are ended."""
     served = Served(directory)
     try:
         yield served
@@ -98,14 +103,6 @@ def wait_until(reached: Any) -> None:
 
 def wait_for_end(pid: int) -> None:
     wait_until(lambda: state_of(pid) in ("", "Z"))
-
-
-def state_of(pid: int) -> str:
-    """One letter, as `ps` shows it; empty if there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 def children_of(pid: int) -> list[int]:

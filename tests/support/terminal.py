@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
-import sys
+import struct
+import subprocess
+import termios
 from pathlib import Path
 
-from tests.support import warm
 from tests.support.processes import OMNIGRAPH, clean_environment
+from tests.support.programs import require_program
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
-
-# Makes stdin the controlling terminal, so that Ctrl-C typed there is a signal, and becomes the command.
-OWN_TERMINAL = """
-import fcntl, os, sys, termios
-os.setsid()
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def on_a_terminal(
@@ -27,14 +22,17 @@ def on_a_terminal(
     typed: bytes = b"",
     at: bytes = b"",
     stdout: int | None = None,
+    columns: int = 80,
     **environment: str,
 ) -> tuple[int, str]:
-    """Run on a terminal of 80 columns; `typed` is typed once `at` is on the screen."""
+    """Run on a terminal of its own; `typed` is typed once `at` is on the screen."""
     master, slave = pty.openpty()
-    process = warm.Popen(
-        [sys.executable, "-c", OWN_TERMINAL, OMNIGRAPH, *map(str, arguments)],
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    # The terminal is the command's own, so that Ctrl-C typed there is a signal.
+    process = subprocess.Popen(
+        [require_program("setsid"), "--ctty", OMNIGRAPH, *map(str, arguments)],
         cwd=cwd,
-        env=clean_environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **environment}),
+        env=clean_environment(**{"TERM": "xterm-256color", "COLUMNS": "", **environment}),
         stdin=slave,
         stdout=slave if stdout is None else stdout,
         stderr=slave,

@@ -1,97 +1,117 @@
-"""Processes that start warm: each is a fork of one that has imported everything and done nothing.
+"""Processes that start warm: forks of the product's own server, which has imported everything.
 
 Starting Python and importing Lance takes 0.35 seconds of CPU, a fork 0.01. Apart from its start-up,
 a warm process is a process like any other: it has a pid, an environment, a directory and streams
-of its own, it is this process's child, it can be stopped and killed, and it shares no memory with
-anybody. What is about start-up (imports, variables that Python itself reads, the script that pip
-installs) or about the program that starts it (a shell, strace) needs `subprocess`.
+of its own, it can be stopped and killed, and it shares no memory with anybody. What is about
+start-up (imports, variables that Python itself reads, the script that pip installs) or about the
+program that starts it (a shell, strace) needs `subprocess`.
 
 `Popen` and `run` are those of `subprocess` for three kinds of command: `omnigraph …`,
-`python -m MODULE …` and `python -c PROGRAM …`.
+`python -m MODULE …` and `python -c PROGRAM …`. They ask a server as the installed command does
+(`omnigraph_cli/warm`); its client is spared, so what the client does is for `tests/cli/test_warm.py`.
+The server has imported the tests' own modules too.
 
-Why forking is sound here: it is done by a server (`python -m tests.support.warm`) that has a single
-thread, which it checks before each fork. Lance, Arrow and obstore start theirs at the first call;
-the two that start at an import are told not to.
+With `TESTS_START=installed`, everything is started by `subprocess`: that is how the whole of
+`tests/cli` is run cold, and by the installed client (`tests/cli/test_warm_and_cold.py`).
 """
 
 from __future__ import annotations
 
-import array
+import _socket
 import atexit
 import contextlib
 import ctypes
-import gc
-import io
-import json
 import os
-import pkgutil
 import runpy
+import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from tests.support.processes import OMNIGRAPH, REPOSITORY, clean_environment
+from omnigraph_cli.warm import child, client, owning, place, wire
+from omnigraph_cli.warm.likeness import Process
+from omnigraph_cli.warm.preloading import LoadedFiles, import_commands, import_package, preload
+from omnigraph_cli.warm.server import Server
+from tests.support.processes import OMNIGRAPH, REPOSITORY, clean_environment, state_of
 
-_LENGTH = struct.Struct("!Q")
-_PR_SET_CHILD_SUBREAPER = 36
+_NAME, _LIKENESS = "tests", b"this test session"
+_IDLE_S = 120.0
+_STOP_FIRST = "--stop-first"
 _PR_SET_PTRACER, _ANYBODY = 0x59616D61, 2**64 - 1
-# OpenBLAS and Arrow's allocator would start a thread when they are imported.
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+_FORKS = os.environ.get("TESTS_START") != "installed"
 
 
 # ---- the test's side ----
 
 
 class Popen(subprocess.Popen[Any]):
-    """A `subprocess.Popen` whose process is forked by the server.
+    """A `subprocess.Popen` whose process is forked by the server, which also reaps it.
 
-    Only the one step is replaced that makes the process; pipes, waiting and signals are the original's.
+    Only what makes a process and what learns of its end is replaced; pipes are the original's.
     """
 
     stops_first = False
+    _command: tuple[_socket.socket, int] | None = None
 
-    def _execute_child(  # type: ignore[override]
-        self,
-        args: Any,
-        executable: Any,
-        preexec_fn: Any,
-        close_fds: Any,
-        pass_fds: Any,
-        cwd: Any,
-        env: Any,
-        startupinfo: Any,
-        creationflags: Any,
-        shell: Any,
-        p2cread: int,
-        p2cwrite: int,
-        c2pread: int,
-        c2pwrite: int,
-        errread: int,
-        errwrite: int,
-        *_: Any,
-    ) -> None:
-        assert preexec_fn is None
-        assert not any((pass_fds, shell, executable))
-        theirs = (p2cread, c2pwrite, errwrite)
-        streams = [number if given == -1 else given for number, given in enumerate(theirs)]
-        request = {
-            "command": [os.fspath(each) for each in args],
-            "cwd": os.fspath(cwd or os.getcwd()),
-            "environment": dict(os.environ if env is None else env),
-            "stops_first": self.stops_first,
-        }
+    def _execute_child(self, *given: Any) -> None:  # type: ignore[override]
+        if not (_FORKS or self.stops_first):
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        args, executable, preexec_fn, _, pass_fds, cwd, env, _, _, shell, *ends = given
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *_ = ends
+        assert not any((preexec_fn, pass_fds, shell, executable))
+        streams = [number if end == -1 else end for number, end in enumerate((p2cread, c2pwrite, errwrite))]
+        command = [_STOP_FIRST] * self.stops_first + [os.fspath(each) for each in args]
         try:
-            self.pid = _server().start(request, streams)
+            connection, self.pid, descriptor = _server().start(command, cwd or ".", env, streams)
+            self._command = connection, descriptor
             self._child_created = True
         finally:
             self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
+
+    def _internal_poll(self, _deadstate: int | None = None, *more: Any) -> int | None:
+        if self._command is None:
+            return super()._internal_poll(_deadstate, *more)  # type: ignore[misc, no-any-return]
+        if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
+            try:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid:
+                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
+        return self.returncode
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        """As `waitpid`; who waits for a server that was killed waits for a command that was killed."""
+        if self._command is None:
+            return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
+        if self.returncode is not None:
+            return self.pid, 0
+        connection, descriptor = self._command
+        try:
+            answer = connection.recv(wire.ANSWER_BYTES, _socket.MSG_DONTWAIT if wait_flags else 0)
+        except BlockingIOError:
+            return 0, 0
+        except ConnectionError:
+            answer = b""
+        connection.close()
+        os.close(descriptor)
+        return self.pid, int.from_bytes(answer[1:], "big", signed=True) if answer else signal.SIGKILL
+
+    def send_signal(self, number: int) -> None:
+        if self._command is None:
+            super().send_signal(number)
+        elif self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._command[1], number)
 
 
 class Stopped(Popen):
@@ -100,9 +120,9 @@ class Stopped(Popen):
     stops_first = True
 
     def until_stopped(self) -> None:
-        found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert found is not None
-        assert found.si_code == os.CLD_STOPPED
+        while state_of(self.pid) != "T":
+            assert self.poll() is None
+            time.sleep(0.002)
 
 
 def can_start(command: Sequence[str | os.PathLike[str]]) -> bool:
@@ -136,159 +156,136 @@ def run(
     return done
 
 
-class _Server:
-    """The connection to a server, which ends when its last client does."""
+class _Known:
+    """A server that this process has started, and ends."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+    def __init__(self, directory: Path, pid: int, is_alive: Callable[[], bool]) -> None:
+        self._runtime, self._pid, self.is_alive = directory, pid, is_alive
+        self._directory: int | None = None
+        self._owner = os.getpid()
+        atexit.register(self._end)
 
-    def start(self, request: dict[str, Any], streams: list[int]) -> int:
-        """The new process's pid. Its parent is gone when the answer comes, and it becomes our child."""
-        _adopt_orphans(True)
-        try:
-            _send(self._connection, request, streams)
-            answer: dict[str, int] = _receive(self._connection)[0]
-        finally:
-            _adopt_orphans(False)
-        return answer["pid"]
-
-
-_the_server: _Server | None = None
-
-
-def _server() -> _Server:
-    global _the_server
-    if _the_server is None:
-        ours, theirs = socket.socketpair()
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.warm", str(theirs.fileno())],
-            cwd=REPOSITORY,
-            env=clean_environment(**_ONE_THREAD),
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+    def start(self, command: list[str], cwd: Any, env: Any, streams: list[int]) -> tuple[Any, int, int]:
+        """A connection, a pid and a descriptor of the new process, which has been let go."""
+        mine = Process()
+        variables = os.environb if env is None else {os.fsencode(k): os.fsencode(v) for k, v in env.items()}
+        request = wire.Request(
+            _LIKENESS,
+            *(mine.umask, mine.ignored, mine.blocked, [0, 1, 2]),
+            [os.fsencode(each) for each in command],
+            [name + b"=" + value for name, value in variables.items()],
         )
-        theirs.close()
-        _the_server = _Server(ours)
-    return _the_server
+        here = os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        connection = self._connect()
+        try:
+            pid, descriptor = client.ask(connection, request, [here, *streams])
+        finally:
+            os.close(here)
+        connection.sendall(wire.GO)
+        return connection, pid, descriptor
+
+    def _connect(self) -> _socket.socket:
+        while True:
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+                if self._directory is None:
+                    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+                    self._directory = os.open(self._runtime / "omnigraph", flags)
+                connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+                connection.connect(place.inside(self._directory, _NAME + place.SOCKET))
+                assert connection.recv(1) == wire.HELLO
+                return connection
+            assert self.is_alive(), "the server for this session's commands is gone"
+            time.sleep(0.01)
+
+    def _end(self) -> None:
+        if os.getpid() == self._owner:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGTERM)
+            shutil.rmtree(self._runtime, ignore_errors=True)
+
+
+_known: _Known | None = None
+_starting = threading.Lock()
+
+
+def _server() -> _Known:
+    global _known
+    with _starting:
+        if _known is None or not _known.is_alive():
+            runtime = Path(tempfile.mkdtemp(prefix="omnigraph-tests-"))
+            process = subprocess.Popen(
+                [sys.executable, "-c", "from tests.support.warm import serve; serve()"],
+                cwd=REPOSITORY,
+                env=clean_environment(XDG_RUNTIME_DIR=str(runtime)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            _known = _Known(runtime, process.pid, lambda: process.poll() is None)
+        return _known
 
 
 def serve_from_here() -> None:
     """Let a fork of this process be the server for what it starts: with all that was changed in it."""
-    global _the_server
-    ours, theirs = socket.socketpair()
-    if os.fork() == 0:
-        ours.close()
-        _serve(theirs)()
+    global _known
+    runtime = Path(tempfile.mkdtemp(prefix="omnigraph-tests-"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lance's, of threads; there is none yet
+        pid = os.fork()
+    if pid == 0:
+        os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        _serve()
         sys.exit()
-    theirs.close()
-    _the_server = _Server(ours)
-
-
-def _adopt_orphans(wanted: bool) -> None:
-    """Only while a process is started: orphans of other tests are none of our business."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
-
-
-# ---- between the two ----
-
-
-def _send(connection: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-    body = json.dumps(message).encode()
-    if descriptors:
-        socket.send_fds(connection, [_LENGTH.pack(len(body))], descriptors)
-        connection.sendall(body)
-    else:
-        connection.sendall(_LENGTH.pack(len(body)) + body)
-
-
-def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A message and the descriptors that came with it; the other side's end is an EOFError."""
-    head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 3)
-    if len(head) < _LENGTH.size:
-        raise EOFError
-    (missing,) = _LENGTH.unpack(head)
-    body = bytearray()
-    while len(body) < missing:
-        chunk = connection.recv(missing - len(body))
-        if not chunk:
-            raise EOFError
-        body += chunk
-    return json.loads(body), list(descriptors)
+    _known = _Known(runtime, pid, lambda: os.waitpid(pid, os.WNOHANG) == (0, 0))
 
 
 # ---- the server's side ----
 
 
-def _serve(connection: socket.socket) -> Callable[[], None]:
-    """Fork for each request. Returns in the forks, with what they are to do, and at the end."""
-    while True:
-        try:
-            request, streams = _receive(connection)
-        except (EOFError, ConnectionError, KeyboardInterrupt):
-            return lambda: None
-        assert len(os.listdir("/proc/self/task")) == 1, "a thread would not survive the fork"
-        theirs, ours = os.pipe()
-        between = os.fork()
-        if between == 0:
-            pid = os.fork()
-            if pid == 0:
-                connection.close()
-                return _prepared(request, streams, [theirs, ours])
-            os.write(ours, array.array("q", [pid]).tobytes())
-            os._exit(0)
-        os.close(ours)
-        os.waitpid(between, 0)
-        pid = array.array("q", os.read(theirs, 8))[0]
-        for descriptor in (theirs, *streams):
-            os.close(descriptor)
-        _send(connection, {"pid": pid})
+def serve() -> None:
+    atexit.register(_end)
+    warnings.filterwarnings("ignore", ".*found in sys.modules.*", RuntimeWarning)
+    preload(_import_everything)
+    _serve()
 
 
-def _prepared(request: dict[str, Any], streams: list[int], unneeded: list[int]) -> Callable[[], None]:
-    """Become what `subprocess` would have started, up to its first line of Python."""
-    for number, descriptor in enumerate(streams):
-        os.dup2(descriptor, number)
-    for descriptor in (*streams, *unneeded):
-        os.close(descriptor)
-    os.chdir(request["cwd"])
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    time.tzset()
-    sys.stdin = sys.__stdin__ = _stream(0, "r", "strict")
-    sys.stdout = sys.__stdout__ = _stream(1, "w", "strict")
-    sys.stderr = sys.__stderr__ = _stream(2, "w", "backslashreplace")
-    if request["stops_first"]:
-        _prctl(_PR_SET_PTRACER, _ANYBODY)
+def _serve() -> None:
+    """Returns at the end, and in the forks when their program has. A file that is edited does not end it."""
+    directory = place.open_directory(make=True)
+    lock = owning.own(directory, _NAME)
+    os.close(directory)
+    assert lock is not None
+    Server(_NAME, _LIKENESS, _IDLE_S, lock, LoadedFiles([]), _run_program).serve()()
+
+
+def _import_everything() -> None:
+    """What any of the processes might import."""
+    import_commands()
+    import_package("tests.support", ())
+    for name in ("pytest", "hypothesis", "obstore.store"):
+        import_module(name)
+
+
+def _run_program(is_interruptible: bool) -> None:
+    if sys.argv[0] == _STOP_FIRST:
+        sys.argv.pop(0)
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(_ANYBODY), 0, 0, 0)
         os.kill(os.getpid(), signal.SIGSTOP)
-    return _program(request["command"])
-
-
-def _stream(number: int, mode: str, errors: str) -> Any:
-    """As Python makes its standard streams."""
-    buffer = open(number, mode + "b", closefd=False)  # noqa: SIM115
-    interactive = buffer.isatty() or number == 2
-    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
-    text = io.TextIOWrapper(buffer, encoding, errors, newline="\n", line_buffering=interactive)
-    text.mode = mode  # type: ignore[misc]
-    return text
-
-
-def _program(command: list[str]) -> Callable[[], None]:
-    if command[0] == str(OMNIGRAPH):
-        from omnigraph_cli.entry import run as entry
-
-        sys.argv = command
-        return entry
-    assert command[0] == sys.executable, command
-    sys.argv = [command[1], *command[3:]]
-    if command[1] == "-c":
-        return lambda: _run_to_the_end(lambda: exec(compile(command[2], "<string>", "exec"), _new_main()))
-    assert command[1] == "-m", command
-    return lambda: _run_to_the_end(lambda: runpy.run_module(command[2], None, "__main__", True))
+    if sys.argv[0] == str(OMNIGRAPH):
+        child.run_command(is_interruptible)
+        return
+    executable, option, program, *arguments = sys.argv
+    assert executable == sys.executable, sys.argv
+    sys.argv = [option, *arguments]
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if option == "-c":
+        _run_to_the_end(lambda: exec(compile(program, "<string>", "exec"), _new_main()))
+    else:
+        assert option == "-m", option
+        _run_to_the_end(lambda: runpy.run_module(program, None, "__main__", True))
 
 
 def _new_main() -> dict[str, Any]:
@@ -317,30 +314,3 @@ def _end() -> None:
             with contextlib.suppress(Exception):
                 stream.flush()
         os._exit(_codes[0])
-
-
-def _import_everything() -> None:
-    """What any of the processes might import, except for Spark's side, which starts other programs."""
-    for name in ("omnigraph_core", "omnigraph_cli", "tests.support"):
-        package = import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.startswith(("omnigraph_core.spark", "omnigraph_cli.__main__", __name__)):
-                import_module(module.name)
-    for name in ("pytest", "hypothesis", "lance", "pyarrow.parquet", "pyarrow.csv", "obstore.store"):
-        import_module(name)
-
-
-def main() -> None:
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    atexit.register(_end)
-    warnings.filterwarnings("ignore", "lance is not fork-safe")
-    warnings.filterwarnings("ignore", ".*found in sys.modules.*", RuntimeWarning)
-    _import_everything()
-    gc.collect()
-    gc.freeze()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _serve(connection)()
-
-
-if __name__ == "__main__":
-    main()

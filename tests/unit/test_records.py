@@ -61,13 +61,10 @@ def declare(decorator: Callable[..., Any]) -> dict[str, Any]:
     return {each.__name__: each for each in (Empty, Base, Derived, Pair)}
 
 
-OURS, THEIRS = declare(records.dataclass), declare(dataclasses.dataclass)
-
-
 def both(use: Callable[[dict[str, Any]], object]) -> tuple[object, object]:
     """What a use gives, or how it fails, with either."""
     outcomes = []
-    for classes in (OURS, THEIRS):
+    for classes in (declare(records.dataclass), declare(dataclasses.dataclass)):
         try:
             outcomes.append(use(classes))
         except Exception as error:
@@ -111,8 +108,13 @@ USES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.parametrize("uses", [0, 1000], ids=["a few objects", "many objects"])
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
-def test_the_same_as_the_standard_library(use: Callable[[dict[str, Any]], object]) -> None:
+def test_the_same_as_the_standard_library(
+    use: Callable[[dict[str, Any]], object], uses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether objects are filled one by one or by a compiled `__init__`."""
+    monkeypatch.setattr(records, "_USES_BEFORE_COMPILING", uses)
     ours, theirs = both(use)
     assert ours == theirs
 
@@ -139,14 +141,16 @@ def test_other_kinds_are_the_standard_librarys() -> None:
     assert changing > Changing(1)
 
 
-def test_init_is_compiled_once_and_by_the_first_object() -> None:
+def test_init_is_compiled_once_there_are_many_objects_to_make() -> None:
     @records.dataclass(frozen=True, slots=True)
     class Late:
         one: int
 
     before = Late.__init__
-    Late(1)
+    assert Late(1) == Late(one=1)
+    assert Late.__init__ is before
+    many = [Late(each) for each in range(100)]
     after = Late.__init__
-    Late(2)
-    assert before is not after
+    assert after is not before
+    assert [each.one for each in (*many, Late(100))] == list(range(101))
     assert Late.__init__ is after

@@ -1,0 +1,82 @@
+"""What a server does before it listens: it imports everything that a command might need, in one thread."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pkgutil
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from types import ModuleType
+
+from omnigraph_cli import process
+
+# OpenBLAS and Arrow's allocator would start a thread when they are imported.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+_LIBRARIES = (
+    "lance",
+    "numpy.ma",
+    "pyarrow.parquet",
+    "pyarrow.csv",
+    "pyarrow.json",
+    "rich.table",
+    "tomllib",
+)
+
+Stamp = tuple[int, int, int]
+
+
+def preload(import_all: Callable[[], None]) -> None:
+    """Raises RuntimeError where a fork would not be safe."""
+    process.register_end()
+    os.environ.update(_ONE_THREAD)
+    import_all()
+    gc.collect()
+    gc.freeze()
+    if threads() != 1:
+        raise RuntimeError("a library starts a thread when it is imported")
+
+
+def import_commands() -> None:
+    """What any command might import, except for Spark's side, which starts other programs."""
+    for name in ("omnigraph_core", "omnigraph_cli"):
+        import_package(name, ("omnigraph_core.spark", "omnigraph_cli.__main__"))
+    for name in _LIBRARIES:
+        import_module(name)
+    from omnigraph_cli.tree import build_all
+
+    build_all()
+
+
+def import_package(name: str, left_out: tuple[str, ...]) -> None:
+    package = import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+        if not module.name.startswith(left_out):
+            import_module(module.name)
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+class LoadedFiles:
+    """Every file that a module came from, as it was when it was loaded."""
+
+    def __init__(self, modules: Iterable[ModuleType]) -> None:
+        found = {getattr(module, "__file__", None) for module in tuple(modules)}
+        self._names = tuple(name for name in found if name is not None)
+        self._stamps = self._now()
+
+    def have_changed(self) -> bool:
+        return self._stamps != self._now()
+
+    def _now(self) -> list[Stamp | None]:
+        return [_stamp(name) for name in self._names]
+
+
+def _stamp(file: str) -> Stamp | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
