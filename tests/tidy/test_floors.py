@@ -12,7 +12,7 @@ from tests.support.source import CLI, CORE, floor_of, imports, sources
 FLOORS = [
     ["__init__"],
     ["errors"],
-    ["records"],
+    ["records", "patterns"],
     ["ids", "limits", "progress", "faults", "jsontext", "times", "spill", "arguments", "outputs"],
     ["layout"],
     ["settings"],
