@@ -43,6 +43,20 @@ class HistoryDamaged(StorageError):
 
 def check_commits(tables: Tables, head: GraphCommit, recorded: Mapping[str, GraphCommit]) -> None:
     """Do the rows of a branch, and the head as its manifest has it, make one history?"""
+    lost = _check_known(tables, head, recorded)
+    if lost is not None:
+        raise HistoryDamaged(lost, "its row", damaged_file(tables, commits_ref(head.branch)))
+
+
+def check_newest_commits(tables: Tables, head: GraphCommit, recorded: Mapping[str, GraphCommit]) -> None:
+    """The same of the newest rows alone: the first one that is not among them must be older, and not lost."""
+    below, ref = _check_known(tables, head, recorded), commits_ref(head.branch)
+    if below is not None and not has_row(tables, ref, below):
+        raise HistoryDamaged(below, "its row", damaged_file(tables, ref))
+
+
+def _check_known(tables: Tables, head: GraphCommit, recorded: Mapping[str, GraphCommit]) -> str | None:
+    """Do the rows that are there agree? The first parent that is not among them, if there is one."""
     ref = commits_ref(head.branch)
     for commit in recorded.values():
         if (commit.operation is None) != (commit.schema_hash is None):
@@ -53,10 +67,9 @@ def check_commits(tables: Tables, head: GraphCommit, recorded: Mapping[str, Grap
     if row is None:
         _check_follows(head, recorded)
     current = head.parent_commit_id
-    while current is not None:
-        if current not in recorded:
-            raise HistoryDamaged(current, "its row", damaged_file(tables, ref))
+    while current is not None and current in recorded:
         current = recorded[current].parent_commit_id
+    return current
 
 
 def _check_follows(head: GraphCommit, recorded: Mapping[str, GraphCommit]) -> None:

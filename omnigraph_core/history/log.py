@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.history.commits import actors_schema, commits_ref, commits_schema
-from omnigraph_core.history.damage import check_actors, check_commits
+from omnigraph_core.history.damage import check_actors, check_commits, check_newest_commits
 from omnigraph_core.history.deleted import DeletedBranch, has_its_files
 from omnigraph_core.history.recoveries import RECOVERY_ACTOR, Recovery, read_recoveries
 from omnigraph_core.manifest.branch import Branch, name_of
@@ -20,11 +20,13 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import TableNotFound
-from omnigraph_core.tables.log_append import read_log_rows
+from omnigraph_core.tables.log_read import ALL, Newest, read_log_rows
 from omnigraph_core.tables.refs import TableRef, control_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +125,43 @@ def read_branch_log(
     hole is damage, unless the branch was deleted meanwhile: then it no longer has a history, or has
     that of another branch of its name.
     """
-    snapshot = manifest.snapshot(branch)
-    try:
-        found = _log_of(tables, manifest, snapshot, with_actors=with_actors)
-    except StorageError:
-        if is_same_branch(manifest, snapshot):
-            raise
-    else:
-        if is_same_branch(manifest, snapshot):
-            return found
-    return read_branch_log(tables, manifest, branch, with_actors=with_actors)
+    return _of_one_branch(
+        manifest, branch, lambda snapshot: _log_of(tables, manifest, snapshot, with_actors=with_actors)
+    )
 
 
-def read_deleted_log(tables: Tables, deleted: DeletedBranch) -> dict[str, GraphCommit]:
-    """The commits that a deleted branch was made with and made; none if its files are another's by now."""
+def read_newest_log(tables: Tables, manifest: Manifest, branch: str, count: int) -> dict[str, GraphCommit]:
+    """The newest commits that one branch descends from (and perhaps more), and at least so many.
+
+    What it costs follows `count`, and not the length of the history. Holes are noticed down to the
+    first commit that is not asked for.
+    """
+    return _of_one_branch(manifest, branch, lambda snapshot: _newest_of(tables, manifest, snapshot, count))
+
+
+def _of_one_branch(manifest: Manifest, branch: str, read: Callable[[Snapshot], _Read]) -> _Read:
+    """What is read of a branch, once it is known that it was the same branch all the time."""
+    while True:
+        snapshot = manifest.snapshot(branch)
+        try:
+            found = read(snapshot)
+        except StorageError:
+            if is_same_branch(manifest, snapshot):
+                raise
+        else:
+            if is_same_branch(manifest, snapshot):
+                return found
+
+
+def read_deleted_log(
+    tables: Tables, deleted: DeletedBranch, count: int | None = None
+) -> dict[str, GraphCommit]:
+    """The commits that a deleted branch was made with and made, or the newest of them; none if its files
+    are another's by now."""
     found: dict[str, GraphCommit] = {}
     with suppress(NotFoundError):
-        rows = _rows(tables, commits_ref(deleted.name), commits_schema())
-        actors = _actors(tables)
+        rows = _rows(tables, commits_ref(deleted.name), commits_schema(), Newest(count))
+        actors = _actors(tables, rows if count is not None else None)
         found = {row["graph_commit_id"]: _from_row(row, actors) for row in rows}
     return found if has_its_files(tables, deleted) else {}
 
@@ -164,17 +185,32 @@ def _log_of(tables: Tables, manifest: Manifest, snapshot: Snapshot, *, with_acto
     return CommitLog(commits, {branch: head.commit_id})
 
 
-def _actors(tables: Tables) -> dict[str, str]:
-    return {
-        row["graph_commit_id"]: row["actor_id"]
-        for row in _rows(tables, control_table(layout.COMMIT_ACTORS), actors_schema())
-    }
+def _newest_of(tables: Tables, manifest: Manifest, snapshot: Snapshot, count: int) -> dict[str, GraphCommit]:
+    rows = _rows(tables, commits_ref(snapshot.branch), commits_schema(), Newest(count))
+    actors = _actors(tables, rows)
+    head = snapshot.head
+    if head is not None and head.actor_id:
+        actors.setdefault(head.commit_id, head.actor_id)
+    commits = {row["graph_commit_id"]: _from_row(row, actors) for row in rows}
+    if head is not None:
+        tip = GraphCommit(head.commit, snapshot.on, snapshot.manifest_version)
+        check_newest_commits(tables, tip, commits)
+        commits.setdefault(tip.commit_id, tip)
+    check_actors(tables, commits.values(), manifest.testimony)
+    return commits
 
 
-def _rows(tables: Tables, ref: TableRef, schema: pa.Schema) -> list[dict[str, Any]]:
-    """All rows of a commit table; none when the table is only created on demand."""
+def _actors(tables: Tables, of: Sequence[Mapping[str, Any]] | None = None) -> dict[str, str]:
+    """Who made the commits: all of them, or those of some rows."""
+    since = None if of is None else min((row["created_at"] for row in of), default=0)
+    found = _rows(tables, control_table(layout.COMMIT_ACTORS), actors_schema(), Newest(since=since))
+    return {row["graph_commit_id"]: row["actor_id"] for row in found}
+
+
+def _rows(tables: Tables, ref: TableRef, schema: pa.Schema, newest: Newest = ALL) -> list[dict[str, Any]]:
+    """Rows of a commit table; none when the table is only created on demand."""
     try:
-        rows: pa.Table = read_log_rows(tables, ref, schema)
+        rows: pa.Table = read_log_rows(tables, ref, schema, newest)
     except TableNotFound:
         return []
     columns = {name: rows.column(name) for name in rows.column_names}

@@ -15,7 +15,13 @@ from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, UsageError
 from omnigraph_core.history.deleted import read_deleted
 from omnigraph_core.history.limits import ABBREVIATION_CHARACTERS_MIN
-from omnigraph_core.history.log import GraphCommit, newest_first, read_branch_log, read_deleted_log
+from omnigraph_core.history.log import (
+    GraphCommit,
+    newest_first,
+    read_branch_log,
+    read_deleted_log,
+    read_newest_log,
+)
 from omnigraph_core.history.moves import Move, MoveKind, move_ids, newest_moves, read_move
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest
@@ -170,7 +176,8 @@ def taken_back_by(manifest: Manifest, operation_id: str) -> Operation | None:
 def newest_commits(manifest: Manifest, limit: int | None = None) -> list[GraphCommit]:
     """Commits of all branches, newest first; also of deleted ones, as long as they can be brought back.
 
-    With a limit, the histories of branches whose head is older than what was found are not read.
+    With a limit, the histories of branches whose head is older than what was found are not read,
+    and of the others no more than the newest commits.
     """
     tables = manifest.tables
     heads = []
@@ -183,10 +190,13 @@ def newest_commits(manifest: Manifest, limit: int | None = None) -> list[GraphCo
         if limit is not None and _has_enough(found.values(), limit, newest):
             break
         with suppress(NotFoundError):
-            found |= read_branch_log(tables, manifest, branch).commits
+            if limit is None:
+                found |= read_branch_log(tables, manifest, branch).commits
+            else:
+                found |= read_newest_log(tables, manifest, branch, limit)
     for deleted in read_deleted(tables.storage.control):
         if limit is None or not _has_enough(found.values(), limit, deleted.deleted_at):
-            for commit_id, commit in read_deleted_log(tables, deleted).items():
+            for commit_id, commit in read_deleted_log(tables, deleted, limit).items():
                 found.setdefault(commit_id, commit)
     return newest_first(found.values())[:limit]
 

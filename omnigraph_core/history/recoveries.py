@@ -17,7 +17,8 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.failures import TableNotFound
-from omnigraph_core.tables.log_append import append_if_absent, read_log_rows
+from omnigraph_core.tables.log_append import append_if_absent
+from omnigraph_core.tables.log_read import read_log_rows
 from omnigraph_core.tables.refs import control_table
 
 if TYPE_CHECKING:

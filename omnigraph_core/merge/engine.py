@@ -20,7 +20,7 @@ from omnigraph_core.merge.conflicts import Conflict
 from omnigraph_core.merge.ground import Ground
 from omnigraph_core.merge.lens import Lens, read_schema
 from omnigraph_core.merge.limits import ROWS_AT_ONCE
-from omnigraph_core.merge.rows import MergedRows, Preference, Rows, no_clashes, rows, three_way
+from omnigraph_core.merge.rows import MergedRows, Preference, Rows, differing_ids, no_clashes, rows, three_way
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.changeset import TableChange
 from omnigraph_core.schema import EntityType
@@ -134,17 +134,26 @@ class _Merger:
         """The merge from one base, if little has changed since.
 
         What differs are all rows of base and theirs that have one of these ids: a row that both
-        have is in neither part, and no table has an id twice. So they need not be looked up.
+        have is in neither part, and no table has an id twice. So they need not be looked up. Nor
+        need rows of ours that nobody has touched since the base: they are still in its files.
         """
         if not _count(gone) and not _count(come):
             return None
         base_lens, ours = self._base(next(iter(self._sides.bases))), self._side("ours")
-        base, theirs = base_lens.read(gone), self._side("theirs").read(come)
+        (base, places), theirs = base_lens.read_placed(gone), self._side("theirs").read(come)
         if ours.is_same_table(base_lens):
             return self._three_way(base, base, theirs, prefer)
-        found = [chunk for side in (base, theirs) for chunk in side.table.column(ID_COLUMN).chunks]
-        ids = _ids(pa.chunked_array(found, pa.utf8()))
-        return self._three_way(base, ours.of(ids), theirs, prefer)
+        ids = differing_ids(base, theirs)
+        if not len(ids):
+            return None
+        base, theirs = only(base, ids), only(theirs, ids)
+        places = places.filter(pc.is_in(places.column(ID_COLUMN), value_set=ids))
+        kept = ours.kept(self._tables, base_lens, places)
+        others = ids.filter(pc.invert(pc.is_in(ids, value_set=kept)))
+        if not len(others):
+            return self._three_way(base, base, theirs, prefer)
+        mine = together(only(base, kept), ours.of(others))
+        return self._three_way(base, mine, theirs, prefer)
 
     def _three_way(self, base: Rows, ours: Rows, theirs: Rows, prefer: Preference | None) -> MergedTable:
         fitting(self._entity, "ours", ours)

@@ -20,9 +20,11 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Property, Scalar
 from omnigraph_core.schema.arrow import arrow_type, table_schema
 from omnigraph_core.schema.defaults import default_of
-from omnigraph_core.tables.compare import Compared, compare
+from omnigraph_core.schema.model import ID_COLUMN
+from omnigraph_core.tables.compare import Compared, compare, still_there
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.tables.row_set import RowSet, all_rows, rows_of
+from omnigraph_core.tables.keys import no_places, remember_keys
+from omnigraph_core.tables.row_set import RowSet, all_rows, read_rows_of
 from omnigraph_core.values.arrays import whole
 from omnigraph_core.values.coerce import coerce
 from omnigraph_core.values.columns import column
@@ -49,9 +51,9 @@ class Lens:
 
     def of(self, ids: pa.Array) -> Rows:
         """The rows with these ids, as far as there are any."""
-        return (
-            self.none() if self.side is None else self.read(rows_of(self.side.table, pa.chunked_array([ids])))
-        )
+        if self.side is None:
+            return self.none()
+        return self._as_type(read_rows_of(self.side.table, pa.chunked_array([ids]), self._wanted, blobs=True))
 
     def none(self) -> Rows:
         return rows(read_schema(self.entity).empty_table())
@@ -63,8 +65,13 @@ class Lens:
         """Whole rows, blobs as bytes, with the columns of the type."""
         if chosen is None:
             return self.none()
-        wanted = [stored for name in self.names if (stored := self.stored(name)) is not None]
-        found = chosen.read(wanted, blobs=True)
+        return self._as_type(chosen.read(self._wanted, blobs=True))
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [stored for name in self.names if (stored := self.stored(name)) is not None]
+
+    def _as_type(self, found: pa.Table) -> Rows:
         columns: dict[str, pa.ChunkedArray] = {}
         nobody: dict[str, Mask] = {}
         for name in self.names:
@@ -77,6 +84,29 @@ class Lens:
                     nobody[name] = unfit
             columns[name] = values
         return Rows(pa.table(columns), nobody)
+
+    def read_placed(self, chosen: RowSet | None) -> tuple[Rows, pa.Table]:
+        """The same, and where the rows are: columns id, _rowid, _rowaddr."""
+        if chosen is None:
+            return self.none(), no_places()
+        found = chosen.read(self._wanted, blobs=True)
+        return self._as_type(found), found.select(no_places().column_names)
+
+    def kept(self, tables: Tables, base: Lens, places: pa.Table) -> pa.Array:
+        """The ids of those rows of a base that this state has in the very same files: nobody touched them.
+
+        Where they are is remembered with the table.
+        """
+        if self.side is None or base.side is None or dict(self.properties) != dict(base.properties):
+            return pa.array([], pa.utf8())
+        table, other = self.side.table, base.side.table
+        if table.ref.path != other.ref.path:
+            return pa.array([], pa.utf8())
+        found = still_there(tables, other, table, places, self._pairs(base))
+        ids = found.column(ID_COLUMN)
+        if table.known_keys is None:
+            remember_keys(table, ids, found)
+        return whole(ids)
 
     def is_same_table(self, other: Lens) -> bool:
         """Is it the same version of the same table, read in the same way?"""
@@ -94,9 +124,12 @@ class Lens:
         """Rows in which the two may differ: all, if they are two tables."""
         if self.side is None or other.side is None or self.side.table.ref.path != other.side.table.ref.path:
             return self.all(), other.all()
-        pairs = [pair for name in self.names if any(pair := (self.stored(name), other.stored(name)))]
-        found: Compared = compare(tables, self.side.table, other.side.table, pairs)
+        found: Compared = compare(tables, self.side.table, other.side.table, self._pairs(other))
         return found.gone, found.come
+
+    def _pairs(self, other: Lens) -> list[tuple[str | None, str | None]]:
+        """The columns of both; None where a state does not have it."""
+        return [pair for name in self.names if any(pair := (self.stored(name), other.stored(name)))]
 
 
 def read_schema(entity: EntityType) -> pa.Schema:

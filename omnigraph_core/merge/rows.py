@@ -129,11 +129,12 @@ def virtual(base: Rows, ours: Rows, theirs: Rows) -> Rows:
 
 def differing_ids(one: Rows, other: Rows) -> pa.Array:
     """The ids of rows that only one of the two has, or that are not alike."""
-    merge = _Merge(one, one, other)
-    found = merge.ours.present != merge.theirs.present
-    for mask in merge.differ_now.values():
-        found |= mask
-    return merge.ids.filter(pa.array(found))
+    ids, units = _all_ids(one, other), units_of(one.table.column_names)
+    before, after = _Aligned(one, ids, units), _Aligned(other, ids, units)
+    found = before.present != after.present
+    for unit, names in units.items():
+        found |= _differ(unit, names, before, after)
+    return ids.filter(pa.array(found))
 
 
 def no_clashes() -> pa.Table:
@@ -157,6 +158,15 @@ class _Aligned:
             self.nobody[unit] = found
 
 
+def _differ(unit: str, names: Sequence[str], one: _Aligned, other: _Aligned) -> Mask:
+    """The rows that both have, and in which a unit is not the same."""
+    found = one.nobody[unit] | other.nobody[unit]
+    if one is not other:
+        for name in names:
+            found = found | differ(one.table.column(name), other.table.column(name))
+    return found & one.present & other.present
+
+
 class _Merge:
     """The decisions, row by row and unit by unit; masks over all ids."""
 
@@ -164,12 +174,11 @@ class _Merge:
         names = ours.table.column_names
         self.units = units_of(names)
         self.ids = _all_ids(base, ours, theirs)
-        self.base, self.ours, self.theirs = (
-            _Aligned(side, self.ids, self.units) for side in (base, ours, theirs)
-        )
-        ours_changed = {unit: self._differ(unit, self.base, self.ours) for unit in self.units}
-        theirs_changed = {unit: self._differ(unit, self.base, self.theirs) for unit in self.units}
-        self.differ_now = {unit: self._differ(unit, self.ours, self.theirs) for unit in self.units}
+        self.base, self.theirs = (_Aligned(side, self.ids, self.units) for side in (base, theirs))
+        self.ours = self.base if ours is base else _Aligned(ours, self.ids, self.units)
+        ours_changed = self._differ(self.base, self.ours)
+        theirs_changed = self._differ(self.base, self.theirs)
+        self.differ_now = theirs_changed if ours is base else self._differ(self.ours, self.theirs)
         self._updated_by_both = self.base.present & self.ours.present & self.theirs.present
         self._clash_if_updated = {
             unit: ours_changed[unit] & theirs_changed[unit] & self.differ_now[unit] for unit in self.units
@@ -215,11 +224,8 @@ class _Merge:
             found |= mask
         return found
 
-    def _differ(self, unit: str, one: _Aligned, other: _Aligned) -> Mask:
-        found = one.nobody[unit] | other.nobody[unit]
-        for name in self.units[unit]:
-            found = found | differ(one.table.column(name), other.table.column(name))
-        return found & one.present & other.present
+    def _differ(self, one: _Aligned, other: _Aligned) -> dict[str, Mask]:
+        return {unit: _differ(unit, names, one, other) for unit, names in self.units.items()}
 
     def combined(self, takes_theirs: Mapping[str, Mask]) -> pa.Table:
         """Every row, with theirs where it says so and ours elsewhere."""

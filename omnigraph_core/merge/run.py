@@ -180,12 +180,15 @@ class Merge:
         assert tip is not None
         return _outcome(found, published.commit_id, tip.commit_id, published.warnings)
 
-    def revert(self, commit: GraphCommit, target: str) -> Merged:
-        """Take back what one commit did, whatever has happened since; up to date if nothing of it is left."""
+    def revert(self, commit: GraphCommit, target: str, *, records_head: bool = False) -> Merged:
+        """Take back what one commit did, whatever has happened since; up to date if nothing of it is left.
+
+        With `records_head`, a head that changed nothing is taken back on record, too.
+        """
         if commit.parent_commit_id is None:
             raise RefusedError(f"commit {commit.commit_id} is the first one; there is nothing before it")
         parent = self._parent(commit, commit.parent_commit_id)
-        return self._apply(target, commit, parent, commit)
+        return self._apply(target, commit, parent, commit, records_head=records_head)
 
     def _parent(self, commit: GraphCommit, parent_id: str) -> GraphCommit:
         """The commit before another, which the log of the same branch has, or that of a live one."""
@@ -201,7 +204,13 @@ class Merge:
         return self._apply(target, None, commit, commit)
 
     def _apply(
-        self, target: str, base: GraphCommit | None, theirs: GraphCommit, about: GraphCommit
+        self,
+        target: str,
+        base: GraphCommit | None,
+        theirs: GraphCommit,
+        about: GraphCommit,
+        *,
+        records_head: bool = False,
     ) -> Merged:
         """Apply the way from a base (ours, if None) to another state."""
         found: _Found | None = None
@@ -221,7 +230,8 @@ class Merge:
             )
             named = f"commit {about.commit_id}" if base is None else f"before commit {about.commit_id}"
             found = self._judged(attempt, sides, _Found(Outcome.MERGED, heads), named)
-            if found.changes_nothing:
+            is_recorded = records_head and about.commit_id == attempt.head.commit_id
+            if found.changes_nothing and not is_recorded:
                 found = replace(found, outcome=Outcome.UP_TO_DATE)
                 return None
             plan = self._planned(attempt, found)

@@ -96,7 +96,7 @@ class Undo:
         about = {"undoes": commit.commit_id, "reverts": commit.commit_id}
         intent = Intent(WriterKind.REVERT, self._actor, message, about=about)
         # Before its sidecar it proves that the branch of the commit still is that very branch.
-        merged = Merge(self._door, intent).revert(commit, commit.branch)
+        merged = Merge(self._door, intent).revert(commit, commit.branch, records_head=True)
         if merged.outcome is Outcome.UP_TO_DATE:
             raise CannotUndo(f"nothing of operation {commit.commit_id} is left to take back")
         return Undone(operation, merged.commit_id, merged)

@@ -24,17 +24,16 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.tables.columns import StoredColumn, stored_columns
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fragments import file_name
-from omnigraph_core.tables.limits import CARRIED_ROWS_MAX
+from omnigraph_core.tables.limits import CARRIED_ROWS_MAX, CARRIED_ROWS_MIN
 from omnigraph_core.tables.lineage import common_columns, keep_their_values, parting
 from omnigraph_core.tables.places import place_inside
-from omnigraph_core.tables.row_set import ADDRESS, RowSet, all_rows, row_set
+from omnigraph_core.tables.row_set import ADDRESS, ROW_ID, RowSet, all_rows, row_set
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 _UPDATED = "_row_last_updated_at_version"
-_ROW_ID = "_rowid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,36 @@ def compare(tables: Tables, a: Table, b: Table, columns: Pairs | None = None) ->
         come.append(_addresses(after, _without(was, is_)))
     left = [fragment for files, fragment in old.items() if files not in new]
     made = [fragment for files, fragment in new.items() if files not in old]
-    if left and made and keep_their_values(tables, a, b, pairs):
+    is_worth_it = _rows_in(left) + _rows_in(made) > CARRIED_ROWS_MIN
+    if left and made and is_worth_it and keep_their_values(tables, a, b, pairs):
         return _without_carried(tables, a, b, (left, gone), (made, come))
     return Compared(_set(a, left, gone), _set(b, made, come))
+
+
+def still_there(tables: Tables, a: Table, b: Table, rows: pa.Table, columns: Pairs) -> pa.Table:
+    """Those of the rows of `a` that `b` has as they are, in the same files, with their addresses in `b`.
+
+    Of `rows`, columns _rowid and _rowaddr are asked for; the row ids are the same in both.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    stored, new = _stored(a, b, columns), _fragments(b)
+    old = {fragment.number: (files, fragment) for files, fragment in _fragments(a).items()}
+    addresses = rows.column(ADDRESS).to_numpy()
+    numbers, offsets = addresses >> np.uint64(32), addresses & np.uint64(0xFFFFFFFF)
+    found, now = np.zeros(len(addresses), bool), addresses.copy()
+    for number in np.unique(numbers).tolist():
+        files, before = old[number]
+        after = new.get(files)
+        if after is None or not _is_same(stored, before, after):
+            continue
+        mine = numbers == number
+        live = mine & ~np.isin(offsets, _deleted_offsets(tables, b, after))
+        found |= live
+        now[mine] = _addresses(after, offsets[mine])
+    placed = rows.set_column(rows.column_names.index(ADDRESS), ADDRESS, pa.array(now))
+    return placed.filter(pa.array(found))
 
 
 _Ids = frozenset[int]
@@ -119,8 +145,11 @@ def _is_same(stored: Sequence[tuple[_Ids, _Ids]], before: _Fragment, after: _Fra
 
 
 def _set(table: Table, whole: Sequence[_Fragment], single: Sequence[Any]) -> RowSet:
-    rows = sum(fragment.rows for fragment in whole)
-    return row_set(table, tuple(fragment.number for fragment in whole), single, rows)
+    return row_set(table, tuple(fragment.number for fragment in whole), single, _rows_in(whole))
+
+
+def _rows_in(fragments: Sequence[_Fragment]) -> int:
+    return sum(fragment.rows for fragment in fragments)
 
 
 def _fragments(table: Table) -> dict[tuple[str, ...], _Fragment]:
@@ -192,7 +221,7 @@ def _without_carried(
     new: tuple[list[_Fragment], list[Any]],
 ) -> Compared:
     """What is left when rows that were only carried to another fragment are taken out."""
-    if sum(fragment.rows for fragment in (*old[0], *new[0])) > CARRIED_ROWS_MAX:
+    if _rows_in(old[0]) + _rows_in(new[0]) > CARRIED_ROWS_MAX:
         return Compared(_set(a, *old), _set(b, *new))
     before, after = _row_versions(a, old[0]), _row_versions(b, new[0])
     same = _carried(before, after, parting(tables, a, b).version)
@@ -218,15 +247,15 @@ def _carried(before: pa.Table, after: pa.Table, parted: int) -> pa.Array:
     """Row ids of the rows that are the same on both sides."""
     import pyarrow.compute as pc
 
-    known = before.column(_ROW_ID).combine_chunks()
-    was = before.column(_UPDATED).take(pc.index_in(after.column(_ROW_ID), value_set=known))
+    known = before.column(ROW_ID).combine_chunks()
+    was = before.column(_UPDATED).take(pc.index_in(after.column(ROW_ID), value_set=known))
     same = pc.and_(pc.equal(was, after.column(_UPDATED)), pc.less_equal(was, parted))
-    return after.column(_ROW_ID).filter(pc.fill_null(same, False)).combine_chunks()
+    return after.column(ROW_ID).filter(pc.fill_null(same, False)).combine_chunks()
 
 
 def _others(rows: pa.Table, same: pa.Array) -> np.ndarray[Any, Any]:
     import pyarrow.compute as pc
 
-    others = rows.filter(pc.invert(pc.is_in(rows.column(_ROW_ID), value_set=same)))
+    others = rows.filter(pc.invert(pc.is_in(rows.column(ROW_ID), value_set=same)))
     addresses: np.ndarray[Any, Any] = others.column(ADDRESS).to_numpy()
     return addresses

@@ -74,6 +74,14 @@ def find_keys(table: Table, keys: pa.ChunkedArray) -> pa.Table:
     return pa.concat_tables([found, remember_keys(table, unknown, _looked_up(table, unknown))])
 
 
+def is_any_known(table: Table, keys: pa.ChunkedArray) -> bool:
+    """Is it remembered of any of these keys which row has it?"""
+    import pyarrow.compute as pc
+
+    known = table.known_keys
+    return known is not None and bool(pc.any(pc.is_in(keys, value_set=known.keys)).as_py())
+
+
 def remember_keys(table: Table, keys: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
     """Say which rows have these keys, of which nothing was known: `rows`, and no others. Returns them."""
     import pyarrow as pa
@@ -94,7 +102,7 @@ def _looked_up(table: Table, keys: pa.ChunkedArray) -> pa.Table:
 
     rows = table.count_rows()
     if len(keys) == 0 or rows == 0:
-        return _found_schema().empty_table()
+        return no_places()
     if are_few(len(keys), rows):
         found = table.read([KEY], in_filter(keys), with_row_id=True, with_row_address=True)
         return found.select(_found_schema().names)
@@ -134,6 +142,11 @@ def in_filter(keys: pa.ChunkedArray, column: str = KEY) -> str:
 def quote_text(text: str) -> str:
     """A SQL string literal; a quote inside is doubled, nothing else is special."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def no_places() -> pa.Table:
+    """No rows, with the columns that `find_keys` answers in."""
+    return _found_schema().empty_table()
 
 
 def _found_schema() -> pa.Schema:

@@ -30,6 +30,9 @@ ADDRESSES_IN_FILTER_MAX = 1_000
 # So many rows are sorted in memory; more are sorted by Lance, which spills to disk.
 SORTED_ROWS_MAX = 4_096
 
+# Up to here it is cheaper to read rows than to find out which of them were only carried along.
+CARRIED_ROWS_MIN = 512
+
 # About 50 bytes of memory each. Beyond it, whoever looks at the rows finds that they are the same.
 CARRIED_ROWS_MAX = 8_000_000
 

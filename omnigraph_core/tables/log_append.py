@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
-from omnigraph_core.errors import StorageError
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.commit import transaction_properties
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
@@ -28,7 +27,6 @@ from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import PUBLISHED_PROPERTY, operation_properties
-from omnigraph_core.tables.torn import NoWholeVersion, open_newest_whole
 from omnigraph_core.tables.widen import with_columns
 
 if TYPE_CHECKING:
@@ -140,34 +138,6 @@ def append_absent(
     published = transaction_properties(present, present.version).get(PUBLISHED_PROPERTY)
     marks = NO_MARKS if published is None else {PUBLISHED_PROPERTY: published}
     append_rows(tables, ref, absent, operation_id, barrier, marks)
-
-
-def read_log_rows(tables: Tables, ref: TableRef, schema: pa.Schema) -> pa.Table:
-    """All rows that can be read: those of an older version when the newest is torn. Writes nothing.
-
-    `schema` is the log's; other writers of the format may know fewer of the last columns.
-
-    Whether what is missing then was ever acknowledged is for the caller to find out. On a
-    local disk a dataset of torn versions alone is one whose creation was never finished.
-    """
-    try:
-        return _read(tables.open(ref), schema)
-    except StorageError:
-        if not tables.storage.location.is_local:
-            raise
-    try:
-        return _read(open_newest_whole(tables, ref), schema)
-    except NoWholeVersion as error:
-        raise TableNotFound(f"table '{ref.key}' does not exist yet: {error}") from error
-
-
-def _read(table: Table, schema: pa.Schema) -> pa.Table:
-    table.check_columns(schema.names)
-    rows = table.read()
-    required = [name for name in rows.column_names if not schema.field(name).nullable]
-    if any(rows.column(name).null_count for name in required):
-        raise StorageError(f"table '{table.ref.key}' is damaged: required values are missing")
-    return rows
 
 
 def compact_log(

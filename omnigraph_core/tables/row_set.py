@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.keys import KEY, find_keys
+from omnigraph_core.tables.keys import KEY, are_few, find_keys, in_filter, is_any_known, remember_keys
 from omnigraph_core.tables.limits import ADDRESSES_IN_FILTER_MAX, SORTED_ROWS_MAX
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ADDRESS = "_rowaddr"
+ROW_ID = "_rowid"
 
 _BATCH_BYTES = 8 << 20
 
@@ -35,20 +36,20 @@ class RowSet:
         return not self.rows
 
     def read(self, columns: Sequence[str], *, blobs: bool = False) -> pa.Table:
-        """All rows, with their addresses; for sets known to be small."""
+        """All rows, with their addresses and row ids; for sets known to be small."""
         import pyarrow as pa
 
         parts = [self._scan(columns, self.whole, blobs).read_all()] if self.whole else []
         if len(self.single) or not parts:
             parts.append(self._read_single(columns, blobs=blobs))
-        return pa.concat_tables(parts).select([*columns, ADDRESS])
+        return pa.concat_tables(parts).select([*columns, ADDRESS, ROW_ID])
 
     def by_id(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """All rows by ascending id, with their addresses; in pieces. Without the bytes of blobs."""
         import pyarrow as pa
 
         if self.rows <= SORTED_ROWS_MAX:
-            yield self.read(columns).sort_by(KEY)
+            yield self.read(columns).select([*columns, ADDRESS]).sort_by(KEY)
             return
         fragments = sorted({*self.whole, *self._single_fragments()})
         names = [*columns, ADDRESS]
@@ -70,7 +71,9 @@ class RowSet:
         return RowSet(self.table, (), chosen, len(chosen))
 
     def _scan(self, columns: Sequence[str], fragments: Sequence[int], blobs: bool) -> Any:
-        return self.table.scan(list(columns), with_row_address=True, fragment_ids=fragments, blobs=blobs)
+        return self.table.scan(
+            list(columns), with_row_id=True, with_row_address=True, fragment_ids=fragments, blobs=blobs
+        )
 
     def _read_single(self, columns: Sequence[str], *, blobs: bool) -> pa.Table:
         import pyarrow as pa
@@ -80,6 +83,7 @@ class RowSet:
             return self.table.read(
                 list(columns),
                 f"{ADDRESS} IN ({listed})" if listed else "false",
+                with_row_id=True,
                 with_row_address=True,
                 blobs=blobs,
             )
@@ -117,6 +121,19 @@ def no_rows(table: Table) -> RowSet:
 def rows_of(table: Table, ids: pa.ChunkedArray) -> RowSet:
     """The rows with these ids, as far as there are any."""
     return no_rows(table).among(find_keys(table, ids).column(ADDRESS))
+
+
+def read_rows_of(
+    table: Table, ids: pa.ChunkedArray, columns: Sequence[str], *, blobs: bool = False
+) -> pa.Table:
+    """The same, read. Few rows are looked up and read at once, and where they are is remembered."""
+    few = 0 < len(ids) <= ADDRESSES_IN_FILTER_MAX and are_few(len(ids), table.count_rows())
+    if not few or is_any_known(table, ids):
+        return rows_of(table, ids).read(columns, blobs=blobs)
+    names = list(dict.fromkeys([KEY, *columns]))
+    found = table.read(names, in_filter(ids), with_row_id=True, with_row_address=True, blobs=blobs)
+    remember_keys(table, ids, found)
+    return found.select([*columns, ADDRESS, ROW_ID])
 
 
 def row_set(table: Table, whole: tuple[int, ...], single: Sequence[Any], rows_in_whole: int) -> RowSet:

@@ -12,10 +12,11 @@ import pytest
 from omnigraph_core.errors import StorageError
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables import compaction, fold, fragments, row_set
+from omnigraph_core.tables import compare as comparing
 from omnigraph_core.tables.branches import create_fork
 from omnigraph_core.tables.commit import stage_restore, unguarded
 from omnigraph_core.tables.compaction import IndexWork, stage_compaction
-from omnigraph_core.tables.compare import Compared, compare
+from omnigraph_core.tables.compare import Compared, compare, still_there
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.fold import stage_fold
@@ -172,8 +173,33 @@ def test_any_two_versions_compare_like_dictionaries(
         (a, was), (b, is_) = chooser.choices(history.versions, k=2)
         monkeypatch.setattr(row_set, "ADDRESSES_IN_FILTER_MAX", chooser.choice([0, 1000]))
         monkeypatch.setattr(row_set, "SORTED_ROWS_MAX", chooser.choice([3, 4096]))
+        monkeypatch.setattr(comparing, "CARRIED_ROWS_MIN", chooser.choice([0, 512]))
         found = difference(compare(tables, a, b))
         assert found == expected(was, is_), (seed, a.ref, a.version, b.ref, b.version, done)
+        check_still_there(tables, a, b)
+
+
+def check_still_there(tables: Tables, a: Table, b: Table) -> None:
+    """Rows in the same files are the same rows, at the addresses that are told."""
+    columns = ["id", "age"]
+    rows = all_rows(a).read(columns)
+    kept = still_there(tables, a, b, rows, [("id", "id"), ("age", "age")])
+    there = {row["_rowaddr"]: row for row in all_rows(b).read(columns).to_pylist()}
+    assert all(there[row["_rowaddr"]] == row for row in kept.to_pylist())
+    if a.ref == b.ref and a.version == b.version:
+        assert kept.num_rows == rows.num_rows
+
+
+def test_rows_that_nobody_touched_are_still_there(tables: Tables, storage: Storage) -> None:
+    main = create_table(tables, PERSON, PEOPLE_SCHEMA, operation(), people({"ann": 1, "bob": 2, "cy": 3}))
+    fork = create_fork(tables, PERSON, "dev", main.version, unguarded)
+    later = commit(tables, stage_upsert(storage, fork, people({"ann": 9, "dee": 4}), operation()))
+    rows = all_rows(main).read(["id"])
+    kept = still_there(tables, main, later, rows, [("id", "id"), ("age", "age")])
+    assert kept.column("id").to_pylist() == ["bob", "cy"]
+    for staged in stage_compaction(storage, later, no_indexes, operation(), drops_indexes=True):
+        later = commit(tables, staged)
+    assert still_there(tables, main, later, rows, [("id", "id")]).num_rows == 0
 
 
 @pytest.mark.remotely
@@ -203,7 +229,7 @@ def test_a_small_change_is_a_small_difference(tables: Tables, storage: Storage) 
 
 
 def test_a_row_that_two_lineages_changed_in_versions_of_the_same_number(
-    tables: Tables, storage: Storage
+    tables: Tables, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its row id and the version of its last update say nothing then."""
     main = create_table(tables, PERSON, PEOPLE_SCHEMA, operation(), people({"ann": 1, "bob": 2, "cy": 3}))
@@ -214,6 +240,7 @@ def test_a_row_that_two_lineages_changed_in_versions_of_the_same_number(
         for staged in stage_compaction(storage, head, no_indexes, operation(), drops_indexes=True):
             head = commit(tables, staged)
         heads.append(head)
+    monkeypatch.setattr(comparing, "CARRIED_ROWS_MIN", 0)
     found = difference(compare(tables, *heads))
     assert found == ({"ann": 10}, {"ann": 20})
     assert compare(tables, *heads).gone.rows == 1

@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
+import pyarrow as pa
 import pytest
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph_core.graph import Graph
+from omnigraph_core.history.damage import HistoryDamaged
 from omnigraph_core.history.moves import MoveDamaged
 from omnigraph_core.history.operations import OperationNotFound
 from omnigraph_core.history.removed import CommitRemoved
@@ -19,6 +22,7 @@ from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.merge.run import MergeConflicts
 from omnigraph_core.merge.undo import CannotUndo, NothingToUndo
 from omnigraph_core.settings import Settings
+from omnigraph_core.tables.dataset import RowStream
 from omnigraph_core.write.branches import BranchExists
 from omnigraph_core.write.undelete import NothingToUndelete
 from tests.support.records import exported, node, nodes, write_jsonl
@@ -199,6 +203,24 @@ def test_what_is_so_already_is_no_operation(graph: Graph) -> None:
     assert len(graph.operations()) == count
 
 
+def test_a_merge_that_changed_nothing_is_taken_back_on_record(graph: Graph) -> None:
+    graph.create_branch("dev")
+    change(graph, "dev", "p", a=10)
+    change(graph, "main", "p", a=10)
+    merged = graph.merge("dev").commit_id
+    assert merged is not None
+    before = exported(graph)
+    assert graph.revert("main").commit_id is None
+    undone = graph.undo()
+    assert (graph.operations(1)[0].operation_id, graph.operations(1)[0].undoes) == (
+        undone.operation_id,
+        merged,
+    )
+    with pytest.raises(CannotUndo, match="was taken back already"):
+        graph.undo(merged)
+    assert exported(graph) == before
+
+
 def test_moves_of_refs_are_taken_back_once(graph: Graph) -> None:
     graph.create_branch("dev")
     created = graph.operations(1)[0].operation_id
@@ -310,6 +332,50 @@ def test_the_log_says_before_and_after_and_reads_only_what_it_shows(
     assert len(graph.operations(2)) == 2
     assert sum(path.startswith(layout.OPERATIONS_DIR) for path in read) <= 4
     assert graph.operations(0) == []
+
+
+def test_the_newest_operations_are_the_start_of_the_log(rich: Graph) -> None:
+    rich.merge("dev")
+    put(rich, "dev", t=1)
+    rich.merge("dev")
+    put(rich, "main", p=4)
+    rich.delete_branch("dev")
+    whole = rich.operations()
+    for number in range(1, len(whole) + 2):
+        assert rich.operations(number) == whole[:number]
+
+
+def test_the_newest_operations_do_not_cost_the_whole_history(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        change(graph, "main", "p", a=number)
+    read: list[tuple[str, int]] = []
+    original = RowStream.read_all
+
+    def read_all(self: RowStream) -> pa.Table:
+        rows = original(self)
+        read.append((",".join(rows.column_names), rows.num_rows))
+        return rows
+
+    monkeypatch.setattr(RowStream, "read_all", read_all)
+    young = Graph.open(str(graph.location.path), SETTINGS)
+    assert len(young.operations(2)) == 2
+    of_history = [(columns, rows) for columns, rows in read if "object_" not in columns]
+    assert {columns for columns, rows in of_history if rows > 2} == {"created_at"}
+
+
+def test_a_hole_in_the_newest_part_of_the_history_is_damage(graph: Graph) -> None:
+    for number in range(6):
+        change(graph, "main", "p", a=number)
+    lost = graph.operations()[2].operation_id
+    dataset = lance.dataset(str(graph.location.path / "_graph_commits.lance"))
+    dataset.delete(f"graph_commit_id = '{lost}'")
+    young = Graph.open(str(graph.location.path), SETTINGS)
+    with pytest.raises(HistoryDamaged, match=lost):
+        young.operations(4)
+    with pytest.raises(HistoryDamaged, match=lost):
+        young.operations()
 
 
 def test_a_record_that_cannot_be_read_is_damage(graph: Graph) -> None:

@@ -90,6 +90,12 @@ class Twins:
         self.tree.ids_of[self.tree.heads[branch]] = head.commit_id
 
     def land(self, branch: str, state: State, *merged_parents: int) -> None:
+        """A revert or a reset of what is so already makes no commit."""
+        head = self.graph.head(branch)
+        assert head is not None
+        if head.commit_id == self.tree.ids_of[self.tree.heads[branch]]:
+            assert (self.state(branch), merged_parents) == (state, ())
+            return
         self.tree.land(branch, state, *merged_parents)  # type: ignore[arg-type]
         self.note(branch)
 

@@ -67,8 +67,11 @@ class Twins:
 
     def reset(self, branch: int, other: int) -> None:
         if self.history.heads[branch] != self.history.heads[other]:
-            self.graph.reset_branch(BRANCHES[branch], BRANCHES[other])
-            self.history.land(branch, self.history.state(other))
+            made = self.graph.reset_branch(BRANCHES[branch], BRANCHES[other])
+            is_same = self.history.state(branch) == self.history.state(other)
+            assert (made.commit_id is None) == is_same
+            if not is_same:
+                self.history.land(branch, self.history.state(other))
 
     def merge(self, ours: int, theirs: int) -> None:
         head, tip = self.history.heads[ours], self.history.heads[theirs]
