@@ -7,7 +7,7 @@ the fork without complaint, and be unreadable from then on.
 from __future__ import annotations
 
 from omnigraph_core import faults
-from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.branch import lineage_of
 from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
@@ -21,7 +21,7 @@ from omnigraph_core.tables.commit import (
 )
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import sync_fork
-from omnigraph_core.tables.failures import is_missing
+from omnigraph_core.tables.failures import TableNotFound, VersionNotFound, is_missing
 from omnigraph_core.tables.fork_refs import ForkRef, RefState
 from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.refs import TableRef
@@ -39,9 +39,10 @@ def needs_fork(entry: SubTableEntry, branch: str) -> bool:
 
 def may_have_lost_a_fork(base: Snapshot, error: OmnigraphError) -> bool:
     """Until its first publish a fork is nobody's: whoever finds it torn clears it, with what we have
-    staged on it."""
+    staged on it. A name that is not there, of a branch or a commit, is another matter."""
     unforked = any(needs_fork(entry, base.branch) for entry in base.tables.values())
-    return unforked and is_missing(error)
+    of_a_table = isinstance(error, (StorageError, TableNotFound, VersionNotFound))
+    return unforked and of_a_table and is_missing(error)
 
 
 def fork_table(

@@ -147,6 +147,14 @@ def test_a_resolution_is_good_for_its_heads_only(place: Path, omnigraph: Omnigra
     assert people(place) == before
 
 
+@pytest.mark.parametrize("into", ["main", "dev", "clean"])
+def test_a_source_that_does_not_exist(place: Path, omnigraph: Omnigraph, into: str) -> None:
+    """Also where the target has tables to fork yet: nothing of it is lost, and trying again does not help."""
+    done = run(omnigraph, place, "branch", "merge", "nope", "--into", into)
+    assert done.code == 6
+    assert failure(done)["error"] == "branch 'nope' does not exist"
+
+
 def test_missing_and_unknown_choices_are_listed(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
     file = tmp_path / "c.jsonl"
     run(omnigraph, place, "branch", "merge", "dev", "--conflicts", file)
