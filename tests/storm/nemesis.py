@@ -37,6 +37,8 @@ OPERATIONS: tuple[Operation, ...] = ("PUT", "GET", "HEAD", "LIST", "DELETE")
 NETWORK_FAULTS = ("status", "reset", "late", "landed-status", "landed-reset")
 DEADLY = (Fault.KILL, Fault.SHOOT, Fault.CUT)
 SELDOM = ("init.", "spark.", "manifest.migrated")
+# After the last act of a write; there is nothing left to fail.
+NOTHING_FAILS = "write.after_d"
 # What every write comes through. The others take a command of their own kind.
 SHARED = ("write.", "manifest.", "history.", "control.create", "control.delete", "control.replace", "lock.")
 
@@ -86,9 +88,10 @@ class Nemesis:
         return self._at_failpoint(step, command, "error")
 
     def _at_failpoint(self, step: Step, command: Command, action: str) -> Answer:
-        point = failpoint(step)
-        armed = f"{point}={action}@{step.nth}"
-        return self._finish(self._start(command, OMNIGRAPH_FAILPOINTS=armed), command, f"{armed}")
+        armed = f"{failpoint(step)}={action}@{step.nth}"
+        if action == "error" and armed.startswith(NOTHING_FAILS):
+            return self._none(step, command)
+        return self._finish(self._start(command, OMNIGRAPH_FAILPOINTS=armed), command, armed)
 
     def _pause(self, step: Step, command: Command) -> Answer:
         """Stopped at a failpoint, its threads as well, for longer than a lease lives; then it goes on."""
