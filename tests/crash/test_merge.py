@@ -81,7 +81,7 @@ def test_dying_at_every_step(verb: str, step: str, template: Path, tmp_path: Pat
     made = [
         each
         for each in graph.log().first_parents(graph.log().heads[target])
-        if each.operation == "branchmerge"
+        if each.operation == ("branchmerge" if "merge" in verb else verb)
     ]
     assert len(made) <= 1
     assert expected == EITHER or bool(made) == (expected == AFTER)
