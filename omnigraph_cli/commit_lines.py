@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph_cli.lanes import children_first, colored, draw, shown_parents
-from omnigraph_cli.output import one_line
+from omnigraph_core.values.shown import one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph

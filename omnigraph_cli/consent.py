@@ -6,6 +6,8 @@ import sys
 
 from typer import Abort
 
+from omnigraph_core.values.shown import one_line
+
 
 def consents(question: str) -> bool:
     """Ask on stderr if standard input is a terminal; otherwise running the command is consent.
@@ -15,7 +17,7 @@ def consents(question: str) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         return True
     while True:
-        sys.stderr.write(f"{question} [y/N]: ")
+        sys.stderr.write(f"{one_line(question)} [y/N]: ")
         sys.stderr.flush()
         line = sys.stdin.buffer.readline()
         if not line:

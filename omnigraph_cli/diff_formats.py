@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from omnigraph_cli.output import counted
+from omnigraph_cli.output import counted, tell, write_exactly
 from omnigraph_core import shapes
-from omnigraph_core.values.shown import clipped
+from omnigraph_core.values.shown import clipped, one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.diff.columns import SchemaDifference
@@ -25,6 +25,10 @@ class DiffFormat(StrEnum):
     JSONL = "jsonl"
     JSON = "json"
     MD = "md"
+
+    def put(self, stream: TextIO, text: str) -> None:
+        """Write a block as those want it who read this format."""
+        (tell if self in (DiffFormat.TABLE, DiffFormat.MD) else write_exactly)(stream, text)
 
 
 class WrittenDiff:
@@ -90,7 +94,7 @@ class WrittenDiff:
 
     def _table(self) -> Iterator[str]:
         for each in self.schema:
-            yield f"{_schema_line(each)}\n"
+            yield f"{one_line(_schema_line(each))}\n"
         current = None
         for change in self.changes():
             name = f"{change.entity.kind} {change.entity.name}"
@@ -105,7 +109,7 @@ class WrittenDiff:
 
     def _md(self) -> Iterator[str]:
         for each in self.schema:
-            yield f"- {escaped(_schema_line(each))}\n"
+            yield f"- {escaped(one_line(_schema_line(each)))}\n"
         yield "\n" if self.schema else ""
         if self._stat:
             list(self.changes())

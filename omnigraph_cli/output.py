@@ -2,6 +2,10 @@
 
 Data goes to stdout, everything else to stderr. A command builds its result and hands
 it over; it never prints.
+
+Text is text: whatever stands in a message, a name or a cell, people see it as characters on
+the line where it belongs. So an answer is made of lines, and what would end one, move the
+cursor, set a colour or hide something is shown as an escape.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from typing import Protocol, TextIO
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.wording import hint_of, message_of
 from omnigraph_core import shapes
-from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.values.shown import one_line
 
 JsonObject = Mapping[str, object]
 
@@ -22,8 +27,14 @@ JsonObject = Mapping[str, object]
 class Output(Protocol):
     """Where a command's results, remarks and failures go."""
 
-    def result(self, content: JsonObject, text: str) -> None:
-        """The answer: `content` for machines, `text` for people."""
+    def result(self, content: JsonObject, *lines: str) -> None:
+        """The answer: `content` for machines, the lines for people."""
+
+    def document(self, content: JsonObject, text: str) -> None:
+        """An answer that is a text of its own, with lines and tabs: exact, but on a terminal harmless."""
+
+    def drawing(self, content: JsonObject, text: str) -> None:
+        """Lines with colours, in which everything that was put in is made safe already."""
 
     def rows(
         self, content: JsonObject, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
@@ -47,38 +58,49 @@ class HumanOutput:
         self._quiet = quiet
         self._color = color
 
-    def result(self, content: JsonObject, text: str) -> None:
-        write(sys.stdout, text)
+    def result(self, content: JsonObject, *lines: str) -> None:
+        tell(sys.stdout, "".join(f"{one_line(line)}\n" for line in lines))
+
+    def document(self, content: JsonObject, text: str) -> None:
+        if sys.stdout.isatty():
+            tell(sys.stdout, _ended(harmless(text)))
+        else:
+            write(sys.stdout, text)
+
+    def drawing(self, content: JsonObject, text: str) -> None:
+        tell(sys.stdout, _ended(text))
 
     def rows(
         self, content: JsonObject, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     ) -> None:
         if not sys.stdout.isatty():
             lines = [columns, *([_cell(value) for value in row] for row in rows)]
-            write(sys.stdout, "\n".join("\t".join(line) for line in lines))
+            tell(sys.stdout, "".join("\t".join(line) + "\n" for line in lines))
             return
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         console = Console(no_color=not self._colored(sys.stdout), highlight=False)
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
             is_number = bool(rows) and all(isinstance(row[columns.index(column)], int) for row in rows)
-            table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+            table.add_column(Text(column), justify="right" if is_number else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(_cell(value) for value in row))
-        console.print(title, markup=False)
+            table.add_row(*(Text(_encodable(sys.stdout, _cell(value))) for value in row))
+        console.print(Text(_encodable(sys.stdout, one_line(title))))
         console.print(table)
 
     def remark(self, text: str) -> None:
         if not self._quiet:
-            write(sys.stderr, text)
+            tell(sys.stderr, f"{one_line(text)}\n")
 
     def failure(self, error: OmnigraphError) -> None:
         label = "\033[1;31merror:\033[0m" if self._colored(sys.stderr) else "error:"
-        write(sys.stderr, f"{label} {message_of(error)}")
+        said = message_of(error)
+        tell(sys.stderr, f"{label} {harmless(said) if error.has_lines else one_line(said)}\n")
         if hint := hint_of(error):
-            write(sys.stderr, f"hint: {hint}")
+            tell(sys.stderr, f"hint: {one_line(hint)}\n")
 
     def is_colored(self) -> bool:
         return self._colored(sys.stdout)
@@ -90,19 +112,27 @@ class HumanOutput:
 class JsonOutput:
     """One JSON object on stdout, or one on stderr for a failure; nothing else."""
 
-    def result(self, content: JsonObject, text: str) -> None:
+    def result(self, content: JsonObject, *lines: str) -> None:
         write(sys.stdout, json.dumps(content, ensure_ascii=False, indent=2))
+
+    def document(self, content: JsonObject, text: str) -> None:
+        self.result(content)
+
+    def drawing(self, content: JsonObject, text: str) -> None:
+        self.result(content)
 
     def rows(
         self, content: JsonObject, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     ) -> None:
-        self.result(content, "")
+        self.result(content)
 
     def remark(self, text: str) -> None:
         """Remarks are for people; a machine finds the facts in the object."""
 
     def failure(self, error: OmnigraphError) -> None:
-        write(sys.stderr, json.dumps(failure_object(error), ensure_ascii=False))
+        text = json.dumps(failure_object(error), ensure_ascii=False)
+        is_shown = _encodable(sys.stderr, text) == text
+        write(sys.stderr, text if is_shown else json.dumps(failure_object(error)))
 
     def is_colored(self) -> bool:
         return False
@@ -121,16 +151,46 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a line."""
-    stream.write(text if text.endswith("\n") else text + "\n")
+    """Write a line, exactly."""
+    write_exactly(stream, _ended(text))
+
+
+def write_exactly(stream: TextIO, text: str) -> None:
+    """Write what a program reads. An escape in it would be another text, so it is refused."""
+    if _encodable(stream, text) != text:
+        raise OutputNotEncodable(stream.encoding)
+    stream.write(text)
+
+
+def tell(stream: TextIO, text: str) -> None:
+    """Write lines for people: a character that the encoding lacks is shown as an escape."""
+    stream.write(_encodable(stream, text))
+
+
+class OutputNotEncodable(StorageError):
+    """The answer has characters that the encoding of standard output does not have."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            f"the answer cannot be written as {encoding} text",
+            hint="use a UTF-8 locale, or PYTHONIOENCODING=utf-8; what the command changed stays changed",
+        )
+
+
+def _encodable(stream: TextIO, text: str) -> str:
+    """Text as a stream can show it; the same text if it can show all of it."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+def harmless(text: str) -> str:
+    """Text of several lines: these and its tabs stay, everything else that is not shown is escaped."""
+    return "\n".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
 def _cell(value: object) -> str:
     return one_line("" if value is None else str(value))
-
-
-def one_line(text: str) -> str:
-    """Text that stays on its line and moves no cursor: what cannot be printed is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

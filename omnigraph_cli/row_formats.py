@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from omnigraph_cli.limits import CELL_CHARACTERS_MAX, ROWS_PER_BLOCK
+from omnigraph_cli.output import tell, write_exactly
 from omnigraph_core import shapes
+from omnigraph_core.values.shown import one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.read.answer.result import QueryResult
@@ -26,6 +28,10 @@ class RowFormat(StrEnum):
     CSV = "csv"
     KV = "kv"
     MD = "md"
+
+    def put(self, stream: TextIO, text: str) -> None:
+        """Write a block as those want it who read this format."""
+        (tell if self in (RowFormat.TABLE, RowFormat.KV, RowFormat.MD) else write_exactly)(stream, text)
 
 
 def written(result: QueryResult, form: RowFormat, *, metadata: bool = True) -> Iterator[str]:
@@ -79,6 +85,8 @@ def _csv_cell(value: object) -> str:
 
 def _kv(result: QueryResult) -> Iterator[str]:
     yield title(result) + "\n"
+    if not result.row_count:
+        yield "(no rows)\n"
     number = 0
     for rows in _blocks(result):
         for row in rows:
@@ -95,7 +103,8 @@ def _md(result: QueryResult) -> Iterator[str]:
 
 def _md_cell(value: object) -> str:
     text = "" if value is None else _cell(value)
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+    text = text.replace("\\", "\\\\").replace("|", "\\|")
+    return "<br>".join(map(one_line, text.split("\n")))
 
 
 def _table(result: QueryResult) -> Iterator[str]:
@@ -125,7 +134,7 @@ def title(result: QueryResult) -> str:
     noun = "row" if result.row_count == 1 else "rows"
     target = result.target
     where = f"snapshot {target.snapshot}" if target.branch is None else f"branch {target.branch}"
-    return f"{result.row_count} {noun} from {where} via {result.query_name}"
+    return one_line(f"{result.row_count} {noun} from {where} via {result.query_name}")
 
 
 def _blocks(result: QueryResult) -> Iterator[list[tuple[object, ...]]]:
@@ -147,5 +156,4 @@ def _cell(value: object) -> str:
 
 
 def _line(value: object) -> str:
-    text = "" if value is None else _cell(value)
-    return text.replace("\r", "\\r").replace("\n", "\\n")
+    return one_line(_cell(value))

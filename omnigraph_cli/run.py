@@ -17,13 +17,14 @@ from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
 from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import OBJECTS_BETWEEN_COLLECTIONS
-from omnigraph_cli.output import HumanOutput, JsonOutput, Output, write
+from omnigraph_cli.output import HumanOutput, JsonOutput, Output, tell
 from omnigraph_cli.sources import QUERY_OPTIONS, QueryOptions
 from omnigraph_cli.warm import client
 from omnigraph_core import __version__, layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.values.shown import one_line
 from omnigraph_core.write.actors import check_actor
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def command(
                 raise typer.Exit(BY_KIND[error.kind]) from error
             except KeyboardInterrupt as interrupt:
                 for note in getattr(interrupt, "__notes__", ()):
-                    write(sys.stderr, f"interrupted: {note}")
+                    tell(sys.stderr, f"interrupted: {one_line(note)}\n")
                 raise
 
         parameters = [*graph, *query, *own, *extra]

@@ -38,6 +38,8 @@ class OmnigraphError(Exception):
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
     retryable: ClassVar[bool] = False
+    has_lines: ClassVar[bool] = False
+    """Is the message made of lines? What stands in them is made safe where it is put in."""
 
     def __init__(self, message: str, *, hint: str | None = None, field: str | None = None) -> None:
         super().__init__(message)

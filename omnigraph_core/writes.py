@@ -124,7 +124,7 @@ class GraphWrites(OpenGraph):
         )
         load = Load(self.door, schema, schema_hash, request, progress)
         if spark is None:
-            inputs = resolve_inputs(paths, schema, format_, type_name, self.settings.s3)
+            inputs = resolve_inputs(paths, schema, format_, type_name, self.settings.s3, load.budget)
             return load.run(LocalSource(inputs))
         from omnigraph_core.spark.load import spark_source
         from omnigraph_core.spark.options import SparkOptions

@@ -13,11 +13,11 @@ from omnigraph_cli.commands.diff import diff_format
 from omnigraph_cli.commit_lines import LIMITS
 from omnigraph_cli.diff_formats import DiffFormat, escaped
 from omnigraph_cli.options import BranchOption, SnapshotOption, named_entity, one_target
-from omnigraph_cli.output import JsonOutput, one_line
+from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.times import shown_time
 from omnigraph_core import shapes
-from omnigraph_core.values.shown import clipped
+from omnigraph_core.values.shown import clipped, one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.diff.entity import Blame, Origin
@@ -75,7 +75,8 @@ def _write(run: Run, found: Blame, form: DiffFormat) -> None:
         cells = [_cells(each, short=sys.stdout.isatty()) for each in found.origins]
         run.output.rows(shapes.blame(found), title, _COLUMNS, cells)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in _lines(found, form))
+        for line in _lines(found, form):
+            form.put(sys.stdout, f"{line}\n")
     for text in dict.fromkeys(_remark(each) for each in found.origins if each.limit is not None):
         run.output.remark(text)
 

@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         """List the branches."""
         graph = open_for_listing(run)
         names = graph.branches()
-        run.output.result(shapes.branch_list(names), "\n".join(names))
+        run.output.result(shapes.branch_list(names), *names)
 
     @command(
         group,

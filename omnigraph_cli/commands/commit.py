@@ -104,10 +104,10 @@ def register(app: typer.Typer) -> None:
             _say_unknown(run, found.unknown)
         if drawing is not None:
             names = names_of_commits(graph)
-            run.output.result(content, drawing.text(limit, names, is_colored=run.output.is_colored()))
+            run.output.drawing(content, drawing.text(limit, names, is_colored=run.output.is_colored()))
             return
         if oneline:
-            run.output.result(content, "\n".join(line_of(commit) for commit in shown))
+            run.output.result(content, *map(line_of, shown))
             return
         columns = ["commit", "when", "branch", "actor", "operation", "message"]
         rows = [
@@ -153,16 +153,18 @@ def _show(run: Run, ref: str, *, changes: bool) -> None:
     removed_at = graph.removals().removed_at(commit)
     content = shapes.commit(commit, graph.removals())
     if not changes:
-        run.output.result(content, _described(commit, removed_at))
+        run.output.result(content, *_described(commit, removed_at))
         return
     from omnigraph_core.diff.records import Op
 
     written = WrittenDiff(graph.diff(commit.commit_id), tuple(Op), stat=False)
     if isinstance(run.output, JsonOutput):
-        sys.stdout.writelines(written.json_after(content))
+        for text in written.json_after(content):
+            DiffFormat.JSON.put(sys.stdout, text)
         return
-    sys.stdout.write(f"{_described(commit)}\n\n")
-    sys.stdout.writelines(written.text(DiffFormat.TABLE))
+    run.output.result(content, *_described(commit), "")
+    for text in written.text(DiffFormat.TABLE):
+        DiffFormat.TABLE.put(sys.stdout, text)
 
 
 def _say_unknown(run: Run, unknown: Sequence[Unknown]) -> None:
@@ -187,7 +189,7 @@ def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
     return all((_FILTERS[key](commit) or "") in values for key, values in wanted.items())
 
 
-def _described(commit: GraphCommit, removed_at: int | None = None) -> str:
+def _described(commit: GraphCommit, removed_at: int | None = None) -> list[str]:
     facts = {
         "commit": commit.commit_id,
         "branch": f"{commit.shown_branch}, manifest version {commit.manifest_version}",
@@ -203,7 +205,7 @@ def _described(commit: GraphCommit, removed_at: int | None = None) -> str:
     lines += _content(json.loads(commit.details)) if commit.details else []
     if commit.message:
         lines += ["", *(f"    {line}" for line in commit.message.splitlines())]
-    return "\n".join(lines)
+    return lines
 
 
 def _content(details: dict[str, Any]) -> list[str]:

@@ -30,4 +30,4 @@ def register(app: typer.Typer) -> None:
         if shell not in SHELLS:
             raise UsageError(f"no completion for '{shell}'", hint="use one of " + ", ".join(SHELLS))
         script = completion_script(shell)
-        run.output.result({"shell": shell, "script": script}, script)
+        run.output.document({"shell": shell, "script": script}, script)

@@ -87,7 +87,7 @@ def register(app: typer.Typer) -> None:
             raise NotFoundError(f"there is no {entity} in either state")
         written = WrittenDiff(found, wanted, stat=stat)
         for text in written.text(chosen):
-            sys.stdout.write(text)
+            chosen.put(sys.stdout, text)
         if exit_code and written.differs:
             raise typer.Exit(ANSWER_IS_NO)
 

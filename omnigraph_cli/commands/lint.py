@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         from omnigraph_core.schema import SourceText
 
         report = check(SourceText(name, text), against)
-        run.output.result(shapes.lint_report(report, origin, name), "\n".join(_lines(report)))
+        run.output.document(shapes.lint_report(report, origin, name), "\n".join(_lines(report)))
         if not report.ok:
             raise typer.Exit(ANSWER_IS_NO)
 

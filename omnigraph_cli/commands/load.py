@@ -246,7 +246,7 @@ def _load(
             progress=progress,
         )
     content = shapes.loaded(loaded, graph.location.uri, target, source, dry_run=dry_run)
-    run.output.result(content, _summary(loaded, target, dry_run=dry_run))
+    run.output.result(content, *_summary(loaded, target, dry_run=dry_run))
     for remark in _remarks(loaded, time.monotonic() - started, dry_run=dry_run):
         run.output.remark(remark)
     if loaded.rejected:
@@ -302,11 +302,11 @@ class _SparkGiven:
         )
 
 
-def _summary(loaded: Loaded, branch: str, *, dry_run: bool) -> str:
+def _summary(loaded: Loaded, branch: str, *, dry_run: bool) -> list[str]:
     verb = "would load" if dry_run else "loaded"
     lines = [f"{verb} {branch} ({loaded.mode}): {counted(loaded.total, 'entity', 'entities')}"]
     lines += [f"  {key:<32}{count:>12}" for key, count in loaded.counts.items()]
-    return "\n".join(lines)
+    return lines
 
 
 def _remarks(loaded: Loaded, seconds: float, *, dry_run: bool) -> list[str]:

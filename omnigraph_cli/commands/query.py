@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
-from omnigraph_cli.output import JsonOutput, write
+from omnigraph_cli.output import JsonOutput, tell
 from omnigraph_cli.row_formats import RowFormat, written
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import QueryOptions
 from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
+from omnigraph_core.values.shown import one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.read.answer.result import QueryResult
@@ -75,13 +76,14 @@ def register(app: typer.Typer) -> None:
             explain_only=explain,
         )
         if explain:
-            run.output.result(shapes.query_plan(result), "\n".join(result.plan))
+            run.output.result(shapes.query_plan(result), *result.plan)
             return
-        for text in written(result, chosen or RowFormat.JSONL, metadata=chosen is not None):
-            sys.stdout.write(text)
+        form = chosen or RowFormat.JSONL
+        for text in written(result, form, metadata=chosen is not None):
+            form.put(sys.stdout, text)
         if stats:
             sys.stdout.flush()
-            write(sys.stderr, _statistics(result))
+            tell(sys.stderr, f"{_statistics(result)}\n")
 
 
 def _row_format(option: str | None, *, json_asked: bool) -> RowFormat | None:
@@ -107,6 +109,6 @@ def _statistics(result: QueryResult) -> str:
         note = f" ({step.note})" if step.note else ""
         lines.append(
             f"{step.rows:>10,}  {step.rows_read:>10,}  {step.bytes_read:>10,}  {step.seconds * 1000:>10.1f}  "
-            f"{'  ' * step.depth}{step.step}{note}"
+            f"{'  ' * step.depth}{one_line(step.step + note)}"
         )
     return "\n".join(lines)

@@ -46,11 +46,11 @@ def register(app: typer.Typer) -> None:
         graph = run.open(OpenMode.READ_ONLY)
         for sidecar in graph.pending():
             if sidecar.operation_id == operation:
-                run.output.result(shapes.pending_write(sidecar), _pending_text(sidecar))
+                run.output.result(shapes.pending_write(sidecar), *_pending_text(sidecar))
                 return
         for recovery in graph.recoveries():
             if operation in (recovery.operation_id, recovery.graph_commit_id):
-                run.output.result(shapes.recovery(recovery), _recovery_text(recovery))
+                run.output.result(shapes.recovery(recovery), *_recovery_text(recovery))
                 return
         raise NotFoundError(f"there is no recovery '{operation}'", hint="see `omnigraph recovery list`")
 
@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
         content = shapes.recovery_run(report)
         lines = [f"{each.recovery_kind} {each.operation_id} on {each.branch}" for each in report.recovered]
         lines += [f"live {operation}: its writer is still active" for operation in report.live]
-        run.output.result(content, "\n".join(lines) or "nothing to recover")
+        run.output.result(content, *(lines or ["nothing to recover"]))
 
 
 def _pending_row(sidecar: Sidecar) -> tuple[object, ...]:
@@ -86,16 +86,16 @@ def _recovery_row(recovery: Recovery) -> tuple[object, ...]:
     )
 
 
-def _pending_text(sidecar: Sidecar) -> str:
+def _pending_text(sidecar: Sidecar) -> list[str]:
     title = f"operation {sidecar.operation_id}: pending on branch {sidecar.branch}, by {sidecar.actor_id}"
     tables = [
         f"  {table.table_key}: {table.expected_version} -> {table.post_commit_pin}"
         for table in sidecar.tables
     ]
-    return "\n".join([title, *tables])
+    return [title, *tables]
 
 
-def _recovery_text(recovery: Recovery) -> str:
+def _recovery_text(recovery: Recovery) -> list[str]:
     title = (
         f"operation {recovery.operation_id}: {recovery.recovery_kind} on branch {recovery.branch} "
         f"for {recovery.recovery_for_actor}, commit {recovery.graph_commit_id}"
@@ -104,4 +104,4 @@ def _recovery_text(recovery: Recovery) -> str:
         f"  {table.table_key}: {table.from_version} -> {table.to_version} ({table.classification})"
         for table in recovery.outcomes
     ]
-    return "\n".join([title, *tables])
+    return [title, *tables]

@@ -11,12 +11,13 @@ import typer
 from omnigraph_cli.consent import consents
 from omnigraph_cli.exits import ANSWER_IS_NO
 from omnigraph_cli.options import BranchOption, SnapshotOption, complete_branch, one_target
-from omnigraph_cli.output import JsonOutput
+from omnigraph_cli.output import JsonOutput, harmless
 from omnigraph_cli.run import Run, command, command_group, echo_target
 from omnigraph_cli.schema_sides import Sides
 from omnigraph_cli.sources import read_source
 from omnigraph_core import layout, shapes
 from omnigraph_core.errors import UsageError
+from omnigraph_core.values.shown import one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.migrate.apply import Applied
@@ -90,7 +91,7 @@ def _register_show(group: typer.Typer) -> None:
         graph = run.open(OpenMode.READ_ONLY)
         catalog = graph.catalog_of(ref, branch=run.branch(branch))
         text = catalog.source if chosen == "pg" else _drawn(catalog.schema, chosen)
-        run.output.result(shapes.schema(catalog), text)
+        run.output.document(shapes.schema(catalog), text)
 
 
 def _register_plan(group: typer.Typer) -> None:
@@ -161,7 +162,7 @@ def _register_apply(group: typer.Typer) -> None:
             actor=run.actor,
             message=run.message,
         )
-        run.output.result(shapes.schema_applied(done, graph.location.uri, run.actor), _told(done, chosen))
+        run.output.document(shapes.schema_applied(done, graph.location.uri, run.actor), _told(done, chosen))
         for warning in done.warnings:
             run.output.remark(f"warning: {warning}")
         if done.differing:
@@ -174,7 +175,7 @@ def _plan(run: Run, wanted: tuple[str, str], branch: str | None, allow_data_loss
 
     graph, on, (text, name) = run.open(OpenMode.READ_ONLY), run.branch(branch), wanted
     found = graph.plan_schema(text, source_name=name, branch=on, allow_data_loss=allow_data_loss)
-    run.output.result(shapes.schema_plan(found, graph.location.uri, on), _written(found, form))
+    run.output.document(shapes.schema_plan(found, graph.location.uri, on), _written(found, form))
     if not found.supported:
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -242,7 +243,7 @@ def _register_diff(group: typer.Typer) -> None:
 
         sides = Sides(run)
         found = plan_migration(sides.schema(old), sides.schema(after))
-        run.output.result(shapes.schema_diff(found, old, after), _written(found, chosen))
+        run.output.document(shapes.schema_diff(found, old, after), _written(found, chosen))
 
 
 def _format(run: Run, option: str | None, known: Sequence[str]) -> str:
@@ -267,4 +268,4 @@ def _drawn(schema: Schema, form: str) -> str:
 def _written(plan: MigrationPlan, form: str) -> str:
     from omnigraph_core.schema.evolve import lines, markdown
 
-    return markdown(plan.steps) if form == "md" else "\n".join(lines(plan.steps))
+    return harmless(markdown(plan.steps)) if form == "md" else "\n".join(map(one_line, lines(plan.steps)))

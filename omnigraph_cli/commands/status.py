@@ -30,4 +30,4 @@ def register(app: typer.Typer) -> None:
         lines += [f"pending: {each.operation_id} on {each.branch} by {each.actor_id}" for each in pending]
         if pending and not holders:
             lines.append("no writer is active: `omnigraph recovery run`, or the next write, will recover it")
-        run.output.result(content, "\n".join(lines))
+        run.output.result(content, *lines)

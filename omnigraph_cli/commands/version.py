@@ -21,4 +21,4 @@ def register(app: typer.Typer) -> None:
         from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION
 
         content = shapes.version(__version__, INTERNAL_SCHEMA_VERSION)
-        run.output.result(content, f"omnigraph {__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}")
+        run.output.result(content, f"omnigraph {__version__}", f"internal-schema {INTERNAL_SCHEMA_VERSION}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,10 +28,10 @@ class Unfinished:
 
         Pipes and devices have no content that could be replaced: they are written into.
         """
-        if path.is_dir():
+        if os.path.isdir(path):
             raise UsageError(f"{path} is a directory", field="out")
         target = Path(os.path.realpath(path))
-        in_place = target.exists() and not target.is_file()
+        in_place = os.path.exists(target) and not os.path.isfile(target)
         unfinished = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
         if not in_place:
             self._files[unfinished] = target
@@ -53,7 +54,8 @@ class Unfinished:
     def discard(self) -> None:
         """Remove the files that have not been renamed; none after `finish`."""
         for unfinished in self._files:
-            unfinished.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
 
 
 def _unwritable(path: Path, error: OSError) -> StorageError:
@@ -76,9 +78,9 @@ def export_paths(out: Path, suffix: str, names: Mapping[str, str]) -> dict[str, 
 
     `names` are the types by table key. The directory is made if need be.
     """
-    if len(names) == 1 and not out.is_dir():
+    if len(names) == 1 and not os.path.isdir(out):
         return dict.fromkeys(names, out)
-    if out.exists() and not out.is_dir():
+    if os.path.exists(out) and not os.path.isdir(out):
         raise UsageError(f"{out} is a file, and {len(names)} types need a directory", field="out")
     try:
         out.mkdir(exist_ok=True)

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from omnigraph_core.load.formats.limits import BLOCK_BYTES, LINE_BYTES_MAX, PARQUET_BATCH_BYTES
 from omnigraph_core.rules.parts import Part, parts
 from omnigraph_core.spill import give_back_memory
 
 # Parts of the limit: for rows that wait; for keys that a rule looks at as a whole; for those
-# of one part; for the different ends of edges.
+# of one part; for the different ends of edges; for the rows of one fragment, which are held
+# several times over while they are written; for one line of an input, and one block of lines.
 _ROWS_SHARE = 8
 _KEYS_SHARE = 8
 _PART_SHARE = 24
 _DISTINCT_SHARE = 32
 
+_FRAGMENT_SHARE = 8
+_LINE_SHARE = 8
+_BLOCK_SHARE = 64
+_BATCH_SHARE = 32
+
+_BLOCK_BYTES_MIN = 2**18
+_LINE_BYTES_MIN = 2**20
+_FRAGMENT_BYTES_MIN = 2**22
 _PART_BYTES_MIN = 2**20
 _PARTS_MAX = 256
 # What writing one table takes.
@@ -45,6 +55,26 @@ class MemoryBudget:
     def distinct_bytes(self) -> int:
         """How much memory the distinct texts of a column may take."""
         return self.limit_bytes // _DISTINCT_SHARE
+
+    @property
+    def fragment_bytes(self) -> int:
+        """How many bytes of rows become one fragment, if they are not too many rows before that."""
+        return max(self.limit_bytes // _FRAGMENT_SHARE, _FRAGMENT_BYTES_MIN)
+
+    @property
+    def block_bytes(self) -> int:
+        """How much of an input is read at a time."""
+        return min(max(self.limit_bytes // _BLOCK_SHARE, _BLOCK_BYTES_MIN), BLOCK_BYTES)
+
+    @property
+    def batch_bytes(self) -> int:
+        """How many bytes the rows have that are read from a Parquet file at a time."""
+        return min(max(self.limit_bytes // _BATCH_SHARE, _BLOCK_BYTES_MIN), PARQUET_BATCH_BYTES)
+
+    @property
+    def line_bytes_max(self) -> int:
+        """How long a line may be: it is held several times over while it is read."""
+        return min(max(self.limit_bytes // _LINE_SHARE, _LINE_BYTES_MIN), LINE_BYTES_MAX)
 
     def tables_at_once(self, asked: int) -> int:
         """How many tables are written in parallel: each buffers one fragment of rows."""

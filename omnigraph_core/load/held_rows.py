@@ -46,6 +46,7 @@ class SpooledRows:
         self._key_names = key_columns(entity)
         self._schema: pa.Schema | None = None
         self._sources: dict[str, int] = {}
+        self._budget = budget
         self._spool = Spool(budget)
 
     @property
@@ -66,13 +67,13 @@ class SpooledRows:
         self._spool.add(rows)
 
     def batches(self, batch_rows: int) -> Iterator[pa.Table]:
-        """The rows as they will be written, a batch at a time."""
-        for rows in self._spool.batches(batch_rows):
+        """The rows as they will be written: so many at a time, or fewer where they are large."""
+        for rows in self._spool.batches(batch_rows, batch_bytes=self._budget.fragment_bytes):
             yield rows.select(rows.column_names[:-2])
 
     def chosen(self, mask: pa.Array) -> Iterator[tuple[Origin, pa.Table]]:
         start = 0
-        for rows in self._spool.batches(ROWS_PER_FRAGMENT):
+        for rows in self._spool.batches(ROWS_PER_FRAGMENT, batch_bytes=self._budget.fragment_bytes):
             mine = mask.slice(start, rows.num_rows)
             if any_true(mine):
                 origin = origin_of(rows, self.sources, positions_from(start, rows.num_rows))
@@ -80,10 +81,15 @@ class SpooledRows:
             start += rows.num_rows
 
     def selected(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Columns of all rows, after a table that says what they are.
+
+        Ids alone come by `ROWS_PER_FRAGMENT`, which matching counts by; others may be large.
+        """
         assert self._schema is not None
         names = [*columns, SOURCE_COLUMN, LINE_COLUMN]
         yield self._schema.empty_table().select(names)
-        yield from self._spool.batches(ROWS_PER_FRAGMENT, names)
+        bytes_ = None if columns == [ID_COLUMN] else self._budget.fragment_bytes
+        yield from self._spool.batches(ROWS_PER_FRAGMENT, names, bytes_)
 
     def close(self) -> None:
         self._spool.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,19 @@ class RowIds:
     def batches(self, batch_rows: int) -> Iterator[pa.ChunkedArray]:
         for rows in self._spool.batches(batch_rows):
             yield rows.column(ID_COLUMN)
+
+    def in_step(self) -> Callable[[int], pa.ChunkedArray]:
+        """Gives the next so many ids, to readers whose batches end wherever a fragment does."""
+        batches = self.batches(ROWS_PER_FRAGMENT)
+        left: pa.ChunkedArray | None = None
+
+        def take(count: int) -> pa.ChunkedArray:
+            nonlocal left
+            whole = next(batches) if left is None or not len(left) else left
+            left = whole.slice(count)
+            return whole.slice(0, count)
+
+        return take
 
     def equals(self, other: RowIds) -> bool:
         """Are these the same ids in the same order?"""

@@ -12,13 +12,16 @@ usage: the caller only has to name the type.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from omnigraph_core.errors import UsageError
+from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.formats.compressed import CODECS
 from omnigraph_core.load.formats.csv import read_csv
 from omnigraph_core.load.formats.jsonl import read_jsonl
+from omnigraph_core.load.formats.limits import PARQUET_BATCH_BYTES
 from omnigraph_core.load.formats.parquet import ParquetSource, read_parquet
 from omnigraph_core.load.formats.remote import is_remote, list_folder, place_of
 from omnigraph_core.load.formats.source import STDIN, Place, Source
@@ -72,10 +75,12 @@ def resolve_inputs(
     format_: Format | None = None,
     type_name: str | None = None,
     s3: S3Settings | None = None,
+    budget: MemoryBudget | None = None,
 ) -> list[Input]:
     """The inputs that a load names, in order; each exists, and none has been read yet.
 
-    With `s3`, inputs may be objects on S3; names that end in a slash are folders of them.
+    With `s3`, inputs may be objects on S3; names that end in a slash are folders of them. The
+    budget says how much of them is read at a time.
     """
     if paths.count(STDIN) > 1:
         raise UsageError("standard input was given twice", hint="it can be read only once")
@@ -83,7 +88,8 @@ def resolve_inputs(
     files = [file for path in paths for file in _files(path, s3)]
     places = [None if s3 is None else place_of(file, s3) for file in files]
     return [
-        _resolved(file, place, schema, format_, entity) for file, place in zip(files, places, strict=True)
+        _resolved(file, place, schema, format_, entity, budget)
+        for file, place in zip(files, places, strict=True)
     ]
 
 
@@ -91,7 +97,7 @@ def _files(path: str, s3: S3Settings | None) -> list[str]:
     """The path itself or, for a directory, its files by name without hidden ones."""
     if s3 is not None and is_remote(path):
         return _objects(path, s3) if path.endswith("/") else [path]
-    if path == STDIN or "\0" in path or not Path(path).is_dir():
+    if path == STDIN or not os.path.isdir(path):
         return [path]
     found = sorted(each for each in Path(path).iterdir() if not _is_marker(each.name))
     for each in found:
@@ -118,17 +124,28 @@ def _is_marker(name: str) -> bool:
 
 
 def _resolved(
-    path: str, place: Place | None, schema: Schema, format_: Format | None, asked: EntityType | None
+    path: str,
+    place: Place | None,
+    schema: Schema,
+    format_: Format | None,
+    asked: EntityType | None,
+    budget: MemoryBudget | None,
 ) -> Input:
     chosen = _chosen_format(path, format_)
     if chosen is Format.JSONL:
         if asked is not None:
             raise UsageError(f"'{path}' is JSON lines, where each record names its own type", field="type")
-        return Input(Source(path, place), chosen)
+        return Input(_text(path, place, budget), chosen)
     if chosen is Format.PARQUET:
-        source = _parquet(path, place)
+        source = _parquet(path, place, budget)
         return Input(source, chosen, asked or _type_of_file(path, schema))
-    return Input(Source(path, place), chosen, asked or _type_of_file(path, schema))
+    return Input(_text(path, place, budget), chosen, asked or _type_of_file(path, schema))
+
+
+def _text(path: str, place: Place | None, budget: MemoryBudget | None) -> Source:
+    if budget is None:
+        return Source(path, place)
+    return Source(path, place, block_bytes=budget.block_bytes, line_bytes_max=budget.line_bytes_max)
 
 
 def _chosen_format(path: str, format_: Format | None) -> Format:
@@ -149,7 +166,7 @@ def _chosen_format(path: str, format_: Format | None) -> Format:
     return Format.JSONL
 
 
-def _parquet(path: str, place: Place | None) -> ParquetSource:
+def _parquet(path: str, place: Place | None, budget: MemoryBudget | None) -> ParquetSource:
     if path == STDIN:
         raise UsageError(
             "Parquet cannot be read from standard input", hint="use a file: its index is at the end"
@@ -158,7 +175,8 @@ def _parquet(path: str, place: Place | None) -> ParquetSource:
         raise UsageError(
             f"'{path}': Parquet is compressed inside, not as a whole", hint="decompress the file"
         )
-    source = ParquetSource(path, place)
+    bytes_ = PARQUET_BATCH_BYTES if budget is None else budget.batch_bytes
+    source = ParquetSource(path, place, batch_bytes=bytes_)
     if source.size is None:
         raise UsageError(f"Parquet input must be a regular file: '{path}'")
     return source

@@ -5,8 +5,8 @@ Rows keep the order in which they were read; a row is known by its position in i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from omnigraph_core.load.roles import KeptRows
 
 
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
 class Intake:
     """All records of one type in a load."""
 
@@ -41,7 +44,7 @@ class Intake:
         self._mode = mode
         self._budget = budget
         self._held = HeldRows(kept, budget)
-        self._rejected: set[int] = set()
+        self._rejected: Mask | None = None
         self._fresh = FreshIds()
 
     @property
@@ -86,22 +89,26 @@ class Intake:
         change = HeldChange(self.entity, rows, stays, newness)
         return Identified(change, matched.ids, stays, matching.unmatchable, self._fresh)
 
-    def reject(self, positions: Iterable[int]) -> None:
+    def reject(self, positions: Sequence[int]) -> None:
         """Leave these rows out from now on."""
-        self._rejected.update(positions)
+        if self._rejected is None:
+            self._rejected = np.zeros(self.rows, np.bool_)
+        self._rejected[np.asarray(positions, np.int64)] = True
 
-    def restart(self, kept: frozenset[int]) -> None:
+    def restart(self, kept: Mask | None) -> None:
         """Forget which rows were left out, except these."""
-        self._rejected = set(kept)
+        self._rejected = None if kept is None else kept.copy()
 
     @property
     def is_all_rejected(self) -> bool:
         """Was every record rejected? Then the type counts as absent from the input."""
-        return self.rows + self._kept.dropped > 0 and self.rows == len(self._rejected)
+        rejected = 0 if self._rejected is None else np.count_nonzero(self._rejected)
+        return self.rows + self._kept.dropped > 0 and self.rows == rejected
 
     @property
-    def rejected(self) -> frozenset[int]:
-        return frozenset(self._rejected)
+    def rejected(self) -> Mask | None:
+        """Which rows are left out; None if none is."""
+        return None if self._rejected is None else self._rejected.copy()
 
     def rejected_rows(self) -> Iterator[tuple[Origin, pa.Table]]:
         """The rejected rows that had been kept, with their origin."""
@@ -110,11 +117,7 @@ class Intake:
 
     def _taken(self) -> pa.Array | None:
         """Which rows are not rejected; None for all."""
-        if not self._rejected:
-            return None
-        taken = np.ones(self.rows, np.bool_)
-        taken[list(self._rejected)] = False
-        return pa.array(taken)
+        return None if self._rejected is None else pa.array(~self._rejected)
 
     def close(self) -> None:
         self._held.close()
@@ -124,11 +127,11 @@ def content(spooled: SpooledRows, identified: Identified) -> Iterator[pa.Table]:
     """The complete rows with their ids, one fragment at a time."""
     start = 0
     field = pa.field(ID_COLUMN, pa.utf8(), nullable=False)
-    known = None if identified.ids is None else identified.ids.batches(ROWS_PER_FRAGMENT)
+    known = None if identified.ids is None else identified.ids.in_step()
     for rows in spooled.batches(ROWS_PER_FRAGMENT):
         count = rows.num_rows
         position = rows.schema.get_field_index(ID_COLUMN)
-        ids = rows.column(position) if known is None else next(known)
+        ids = rows.column(position) if known is None else known(count)
         if ids.null_count:
             ids = pc.coalesce(ids, identified.fresh.slice(start, count))
         named = rows.set_column(position, field, ids)

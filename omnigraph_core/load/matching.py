@@ -56,8 +56,9 @@ class MatchedRows:
         yield nothing
         position = columns.index(ID_COLUMN)
         field = nothing.schema.field(position)
-        for rows, ids in zip(selected, self.ids.batches(ROWS_PER_FRAGMENT), strict=True):
-            yield rows.set_column(position, field, ids)
+        ids = self.ids.in_step()
+        for rows in selected:
+            yield rows.set_column(position, field, ids(rows.num_rows))
 
     def close(self) -> None:
         """The rows are closed by the source that keeps them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.identified import Identified
-from omnigraph_core.load.intake import Intake
+from omnigraph_core.load.intake import Intake, Mask
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.overtaken import concern, read_moved
 from omnigraph_core.load.record import LoadRecord
@@ -28,7 +29,7 @@ from omnigraph_core.rules.changeset import Change, ChangeSet
 from omnigraph_core.rules.committed import Committed
 from omnigraph_core.rules.parts import Part
 from omnigraph_core.rules.validate import check_against, find_violations, raise_found
-from omnigraph_core.rules.violations import Violations
+from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import Schema
 from omnigraph_core.tables.staged import StagedWrite, discard_files
 from omnigraph_core.write.attempt import Attempt
@@ -85,15 +86,16 @@ class Load:
         self._request = request
         self._intent = replace(request.intent, strict=request.mode is LoadMode.OVERWRITE)
         self._progress = progress
-        self._budget = MemoryBudget(request.memory_limit_bytes)
+        self.budget = MemoryBudget(request.memory_limit_bytes)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
         self._checked: Checked | None = None
         self._rejecting = request.rejecting
-        # Rejected for what they say by themselves; and those together with what the graph says.
-        self._bad = Rejects(self._rejecting.limit if self._rejecting else None)
-        self._rejects = self._bad
-        self._bad_rows: dict[str, frozenset[int]] = {}
+        self._rejects = Rejects(self._rejecting.limit if self._rejecting else None)
+        # The rows of rejected records: those found since the last time they were left out, and
+        # those that are wrong by themselves.
+        self._found_rows: dict[str, array[int]] = {}
+        self._bad_rows: dict[str, Mask | None] = {}
 
     def run(self, source: Source) -> Loaded:
         """Read, check and publish; or only check, in a dry run."""
@@ -101,7 +103,7 @@ class Load:
         record = LoadRecord(self._door, request.branch, request.intent.actor)
         with closing(source), closing(self), record:
             reading = Reading(
-                self._door, self._schema, request, self._budget, record, self._collector(), self._progress
+                self._door, self._schema, request, self.budget, record, self._collector(), self._progress
             )
             if not source.writes_tables:
                 self._read(source, reading)
@@ -113,7 +115,7 @@ class Load:
     def _read(self, source: Source, reading: Reading) -> None:
         """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
         read = source.read(reading)
-        mode, budget = self._request.mode, self._budget
+        mode, budget = self._request.mode, self.budget
         self._intakes = {key: Intake(rows, mode, budget) for key, rows in read.rows.items()}
         self._checked = read.checked
         self._examine(reading.violations)
@@ -125,11 +127,11 @@ class Load:
             violations.raise_if_any()
             self._checked.among.raise_if_any()
             return
-        violations = self._settled(violations, self._bad)
+        violations = self._settled(violations)
         self._step("check")
         for _, intake in sorted(self._intakes.items()):
             intake.check(self._parts, violations)
-        self._settled(violations, self._bad)
+        self._settled(violations)
         self._bad_rows = {key: intake.rejected for key, intake in self._intakes.items()}
 
     def _check(self, base: Snapshot) -> tuple[ChangeSet, Committed]:
@@ -141,9 +143,9 @@ class Load:
         self._step("check")
         faults.hit("load.check")
         committed = Committed(self._door.tables, base)
-        self._rejects = self._bad.copy()
+        self._rejects.restart()
         for key, intake in self._intakes.items():
-            intake.restart(self._bad_rows.get(key, frozenset()))
+            intake.restart(self._bad_rows.get(key))
         while True:
             violations = self._collector()
             identified = {
@@ -157,7 +159,7 @@ class Load:
             self._identified = identified
             if not violations.total:
                 return changes, committed
-            self._settled(violations, self._rejects)
+            self._settled(violations)
 
     def _ask(self, changes: ChangeSet, committed: Committed, violations: Violations) -> None:
         if self._checked is not None and self._checked.is_current(committed.base):
@@ -172,21 +174,28 @@ class Load:
     @property
     def _parts(self) -> tuple[Part, ...]:
         """In how many parts the rules look at the records, so that memory suffices."""
-        return self._budget.parts(sum(intake.key_bytes for intake in self._intakes.values()))
+        return self.budget.parts(sum(intake.key_bytes for intake in self._intakes.values()))
 
     def _collector(self) -> Violations:
-        return Violations() if self._rejecting is None else Violations(keep=None)
+        return Violations() if self._rejecting is None else Violations(sink=self._reject)
 
-    def _settled(self, violations: Violations, rejects: Rejects) -> Violations:
+    def _reject(self, violations: Sequence[Violation]) -> None:
+        """Put records aside. Their rows stay until a rule has been asked of all of them."""
+        self._rejects.add(violations)
+        for violation in violations:
+            if violation.row is not None:
+                key, position = violation.row
+                self._found_rows.setdefault(key, array("q")).append(position)
+
+    def _settled(self, violations: Violations) -> Violations:
         """Raise for what is wrong, or reject it; returns a new collector."""
         if self._rejecting is None:
             violations.raise_if_any()
             return violations
-        rejects.add(violations.first)
-        for violation in violations.first:
-            if violation.row is not None:
-                key, position = violation.row
-                self._intakes[key].reject([position])
+        violations.flush()
+        for key, positions in self._found_rows.items():
+            self._intakes[key].reject(positions)
+        self._found_rows = {}
         return self._collector()
 
     def _finish(self, source: Source, reading: Reading) -> Loaded:
@@ -241,7 +250,7 @@ class Load:
         def stage(writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
             return staging.stage(writable, self._identified[change.key], changes.parts, operation_id)
 
-        at_once = self._budget.tables_at_once(self._request.tables_at_once)
+        at_once = self.budget.tables_at_once(self._request.tables_at_once)
         how = Staging(stage, at_once, staging.stop)
         plan = plan_changes(self._door, attempt, changes, committed, self._intent, how)
         self._step("publish")
@@ -258,7 +267,7 @@ class Load:
         What was rejected because of the graph might not be rejected today: that takes another check.
         """
         moved = read_moved(self._door.tables, self._schema, plan, current)
-        if moved is None or len(self._rejects) > len(self._bad) or concern(moved, changes):
+        if moved is None or self._rejects.by_graph or concern(moved, changes):
             return None
         written: dict[str, TableWrite] = {}
         try:
@@ -286,7 +295,7 @@ class Load:
             return ()
         self._step("index")
         try:
-            actor, memory = self._intent.actor, self._budget.index_bytes
+            actor, memory = self._intent.actor, self.budget.index_bytes
             ensure_indexes(self._door, branch, list(self._intakes), actor, memory_bytes=memory)
         except OmnigraphError as error:
             return (f"the load succeeded, but its indexes could not be built: {error}",)
@@ -315,10 +324,11 @@ class Load:
         """Give back memory and disk; the rows themselves belong to the source."""
         if self._rejecting is not None:
             self._rejecting.file.forget()
+        self._rejects.close()
         for intake in self._intakes.values():
             intake.close()
 
     def _step(self, phase: str) -> None:
         """What one phase needed in passing is given back before the next begins."""
-        self._budget.give_back()
+        self.budget.give_back()
         self._progress(ProgressEvent(phase, 0))

@@ -29,20 +29,30 @@ class Spool:
             self._spilled = self._spill(rows.schema)
         self._spilled.add(rows)
 
-    def batches(self, batch_rows: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """All rows (or columns of them), `batch_rows` at a time, fewer at the end; may be asked for again."""
+    def batches(
+        self, batch_rows: int, columns: list[str] | None = None, batch_bytes: int | None = None
+    ) -> Iterator[pa.Table]:
+        """All rows (or columns of them), `batch_rows` at a time, fewer at the end; may be asked for again.
+
+        With `batch_bytes`, large rows come in smaller batches, which still end wherever a batch of
+        `batch_rows` does.
+        """
         held: list[pa.Table] = []
-        count = 0
+        count = size = 0
         for piece in self._pieces(columns):
+            if batch_bytes is not None and held and size + piece.nbytes > batch_bytes:
+                yield pa.concat_tables(held)
+                held, size = [], 0
             while count + piece.num_rows >= batch_rows:
                 taken = batch_rows - count
                 held.append(piece.slice(0, taken))
                 piece = piece.slice(taken)
                 yield pa.concat_tables(held)
-                held, count = [], 0
+                held, count, size = [], 0, 0
             if piece.num_rows:
                 held.append(piece)
                 count += piece.num_rows
+                size += piece.nbytes
         if held:
             yield pa.concat_tables(held)
 

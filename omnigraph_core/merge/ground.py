@@ -24,10 +24,13 @@ from omnigraph_core.schema.evolve.text import described
 from omnigraph_core.schema.evolve.three_way import Combined, SchemasClash, Side, three_way
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.lineage import lasting_root
+from omnigraph_core.values.shown import one_line
 
 
 class SchemasDiffer(ConflictError):
     """Both sides changed the schema, and not so that one could have both; with the steps of each."""
+
+    has_lines = True
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class SchemasDiffer(ConflictError):
         if takes_back:
             said = f"'{target}' cannot go back to {source}: the schemas cannot be combined"
             hint = "take back what was written since first, or apply the schema that you want"
-        super().__init__("\n".join([said, *reasons, *lines]), hint=hint)
+        super().__init__("\n".join(map(one_line, [said, *reasons, *lines])), hint=hint)
         self.steps = {name: list(found) for name, found in steps.items()}
         self.reasons = tuple(reasons)
 

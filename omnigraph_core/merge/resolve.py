@@ -18,6 +18,7 @@ from typing import Any
 from omnigraph_core.errors import BadDataError, PreconditionError
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, read_conflict_lines, read_heads
 from omnigraph_core.records import dataclass
+from omnigraph_core.values.shown import one_line
 
 Identity = tuple[str, str, str | None, str | None]
 
@@ -58,11 +59,13 @@ class ResolutionOutdated(PreconditionError):
 class ResolutionUnfit(BadDataError):
     """The file has choices for conflicts that there are not, or none for some that there are."""
 
+    has_lines = True
+
     def __init__(self, name: str, unknown: Sequence[Identity], missing: Sequence[Identity]) -> None:
         lines = [f"{name} does not fit the conflicts of this merge"]
         lines += [f"not a conflict: {_said(each)}" for each in unknown]
         lines += [f"no choice for: {_said(each)}" for each in missing]
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(map(one_line, lines)))
         self.unknown, self.missing = tuple(unknown), tuple(missing)
 
     def details(self) -> Mapping[str, object]:

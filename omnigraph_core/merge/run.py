@@ -32,6 +32,7 @@ from omnigraph_core.merge.with_schema import planned_with_schema, write_under_re
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.committed import Committed
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.values.shown import one_line
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published
 from omnigraph_core.write.freshness import StalePlan, check_head
@@ -78,8 +79,10 @@ class Merged:
 class MergeConflicts(ConflictError):
     """Both sides changed the same, and not alike; or together they break a rule. Nothing was changed."""
 
+    has_lines = True
+
     def __init__(self, conflicts: Sequence[Conflict], target: str, heads: Heads) -> None:
-        shown = [f"{each.table_key}: {each.message}" for each in conflicts[:_SHOWN_MAX]]
+        shown = [one_line(f"{each.table_key}: {each.message}") for each in conflicts[:_SHOWN_MAX]]
         if len(conflicts) > _SHOWN_MAX:
             shown.append(f"…and {len(conflicts) - _SHOWN_MAX} more")
         noun = "conflict" if len(conflicts) == 1 else "conflicts"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from omnigraph_core.errors import BadDataError, NotFoundError, RefusedError, UsageError
 from omnigraph_core.schema.source import SourceError, SourceText, Span
+from omnigraph_core.values.shown import one_line
 
 TYPE_ERROR = "type error"
 
@@ -38,6 +39,8 @@ class RefusedMutationError(RefusedError):
     `rule` is `mixed` (inserts or updates beside deletes) or `key_update`.
     """
 
+    has_lines = True
+
     def __init__(
         self,
         source: SourceText,
@@ -51,8 +54,8 @@ class RefusedMutationError(RefusedError):
         self.reason = reason
         self.file = source.name
         self.line, self.column = source.line_and_column(span.start)
-        place = f"{self.file}:{self.line}:{self.column}"
-        super().__init__(f"{place}: {reason}\n{source.excerpt(span)}", hint=hint)
+        place = one_line(f"{self.file}:{self.line}:{self.column}")
+        super().__init__(f"{place}: {one_line(reason)}\n{source.excerpt(span)}", hint=hint)
 
     def details(self) -> Mapping[str, object]:
         return {"rule": self.rule, "file": self.file, "line": self.line, "column": self.column}

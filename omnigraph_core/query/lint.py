@@ -123,7 +123,7 @@ def _never_updated(checked: list[CheckedQuery], schema: Schema) -> list[Finding]
             f"{type_name}.{name} exists in schema but no update query sets it",
             type_name,
             name,
-            tuple(updaters[type_name]),
+            tuple(sorted(updaters[type_name])),
         )
         for type_name, names in assigned.items()
         for name in _updatable(schema.node(type_name))

@@ -14,6 +14,7 @@ from omnigraph_core.query.checked import (
     EdgeTraversal,
     InsertEdge,
     NodeBinding,
+    NodeUse,
     Statement,
     all_clauses,
 )
@@ -47,7 +48,7 @@ class ResultField:
     vector_dim: int | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class TouchedType:
     kind: Literal["edge", "node"]
     type_name: str
@@ -55,7 +56,7 @@ class TouchedType:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`result` is in the order of the columns and empty for mutations; the rest is sorted."""
+    """`result` is in the order of the columns and empty for mutations; of the rest, nodes come first."""
 
     result: tuple[ResultField, ...]
     reads: tuple[TouchedType, ...]
@@ -66,13 +67,20 @@ def describe_operation(checked: CheckedQuery, schema: Schema) -> Operation:
     if isinstance(checked, CheckedMutation):
         reads = {touched for statement in checked.statements for touched in _read_by(statement, schema)}
         writes = {touched for statement in checked.statements for touched in _written_by(statement, schema)}
-        return Operation((), tuple(sorted(reads)), tuple(sorted(writes)))
+        return Operation((), _in_order(reads), _in_order(writes))
     result = tuple(_result_field(column) for column in checked.columns)
-    return Operation(result, tuple(sorted(set(_matched(checked)))), ())
+    return Operation(result, _in_order(set(_matched(checked))), ())
+
+
+def _in_order(touched: set[TouchedType]) -> tuple[TouchedType, ...]:
+    """Nodes before edges, each by name."""
+    return tuple(sorted(touched, key=lambda each: (each.kind != "node", each.type_name)))
 
 
 def _result_field(column: Column) -> ResultField:
     type_: PropertyType = column.type
+    if isinstance(column.value, NodeUse):
+        return ResultField(column.short_name, "object", type_.nullable)
     kind = _KINDS[type_.scalar]
     if type_.is_list:
         return ResultField(column.short_name, "list", type_.nullable, item_kind=kind)

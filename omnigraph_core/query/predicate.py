@@ -1,13 +1,15 @@
 """One comparison of a column with a value, as the SQL text Lance filters by.
 
-Numbers are compared at the column's type and exactly: a value the column cannot hold
-is replaced by its neighbour, with the operator adjusted, so that `age > 2.5` on
-integers is `age > 2` and `age = 2.5` is no match at all. A comparison that can never
-hold is `NEVER` rather than SQL, and saves its caller the scan. Null never matches.
+Numbers are compared at the column's type. For an F32 column the value is rounded as the column
+rounds what it is given, so that `f = 0.1` finds the 0.1 that was loaded. For others they are
+compared exactly: a value the column cannot hold is replaced by its neighbour, with the operator
+adjusted, so that `age > 2.5` on integers is `age > 2` and `age = 2.5` is no match at all. A
+comparison that can never hold is `NEVER` rather than SQL, and saves its caller the scan. Null never matches.
 """
 
 from __future__ import annotations
 
+import math
 from datetime import date, datetime
 from enum import Enum
 from typing import Final
@@ -18,7 +20,7 @@ from omnigraph_core.query.syntax import Operator
 from omnigraph_core.query.temporal import to_days, to_milliseconds
 from omnigraph_core.query.values import evaluate
 from omnigraph_core.schema import PropertyType, Scalar
-from omnigraph_core.values.scalars import ARROW_NUMBERS, INTEGER_RANGES, neighbour
+from omnigraph_core.values.scalars import ARROW_NUMBERS, INTEGER_RANGES, neighbour, single
 
 
 class NoMatch(Enum):
@@ -73,6 +75,7 @@ def membership_sql(column: str, type_: PropertyType, value: Plain) -> Sql:
     name = column_sql(column)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"array_has({name}, {_value(value)})"
+    value = _as_stored(type_.scalar, value)
     stored = neighbour(type_.scalar, value)
     if stored != value:
         return NEVER
@@ -103,6 +106,7 @@ def string_sql(text: str) -> str:
 
 
 def _number_comparison(name: str, scalar: Scalar, operator: Operator, value: int | float) -> Sql:
+    value = _as_stored(scalar, value)
     stored = neighbour(scalar, value)
     number = _number(scalar, stored)
     if stored == value:
@@ -115,6 +119,14 @@ def _number_comparison(name: str, scalar: Scalar, operator: Operator, value: int
     if stored < value:
         return f"{name} {'<=' if below else '>'} {number}"
     return f"{name} {'<' if below else '>='} {number}"
+
+
+def _as_stored(scalar: Scalar, value: int | float) -> int | float:
+    """A number beside an F32 column as the column would hold it, unless it is beyond its range."""
+    if scalar is not Scalar.F32:
+        return value
+    stored = single(value)
+    return stored if math.isfinite(stored) else value
 
 
 def _number(scalar: Scalar, stored: int | float) -> str:

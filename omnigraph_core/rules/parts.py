@@ -54,6 +54,8 @@ def ask_by_part(
     """
     if len(asked) == 1:
         return [ask(asked[0], violations.of_question())]
+    if violations.is_sinking:
+        return [ask(part, violations) for part in asked]
     found = [Violations(violations.wanted) for _ in asked]
     results = [ask(part, mine) for part, mine in zip(asked, found, strict=True)]
     add_answers(

@@ -25,6 +25,8 @@ from omnigraph_core.values.shown import clipped
 class RecordsConflict(ConflictError):
     """Rows that are valid by themselves collide with committed ones."""
 
+    has_lines = True
+
     def __init__(
         self, violations: tuple[Violation, ...], total: int, key_conflict: tuple[str, str] | None
     ) -> None:

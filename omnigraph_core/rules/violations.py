@@ -11,10 +11,13 @@ from typing import TypeVar
 
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.records import dataclass
+from omnigraph_core.values.shown import one_line
 
 SHOWN_MAX = 20
+_SUNK_AT_ONCE = 1024
 
 _Item = TypeVar("_Item")
+Sink = Callable[[Sequence["Violation"]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Violation:
         place = [str(part) for part in (self.source, self.line) if part is not None]
         subject = ".".join(part for part in (self.type_name, self.property) if part is not None)
         parts = (":".join(place), "" if f" {subject}:" in self.message else subject, self.message)
-        return ": ".join(part for part in parts if part)
+        return one_line(": ".join(part for part in parts if part))
 
     def details(self) -> dict[str, object]:
         """The shape of one entry of `violations` in machine output."""
@@ -66,6 +69,8 @@ def listed_details(violations: tuple[Violation, ...], total: int) -> dict[str, o
 class InvalidRecords(BadDataError):
     """Records break rules. `violations` are the first ones kept, `total` counts all."""
 
+    has_lines = True
+
     def __init__(self, violations: tuple[Violation, ...], total: int) -> None:
         super().__init__(listed(violations, total))
         self.violations = violations
@@ -76,10 +81,14 @@ class InvalidRecords(BadDataError):
 
 
 class Violations:
-    """Counts every violation and keeps the first `keep` of them (None keeps all)."""
+    """Counts every violation and keeps the first `keep` of them (None keeps all).
 
-    def __init__(self, keep: int | None = SHOWN_MAX) -> None:
-        self._keep = keep
+    With a `sink`, all of them go there, some at a time, and none is kept for longer.
+    """
+
+    def __init__(self, keep: int | None = SHOWN_MAX, sink: Sink | None = None) -> None:
+        self._keep = None if sink is not None else keep
+        self._sink = sink
         self._kept: list[Violation] = []
         self._total = 0
 
@@ -87,11 +96,25 @@ class Violations:
         self._total += 1
         if self._keep is None or len(self._kept) < self._keep:
             self._kept.append(violation)
+        if self._sink is not None and len(self._kept) >= _SUNK_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Give the sink what it has not got yet."""
+        if self._sink is not None and self._kept:
+            self._sink(self._kept)
+            self._kept = []
+
+    @property
+    def is_sinking(self) -> bool:
+        """Do violations go elsewhere, where their order does not count?"""
+        return self._sink is not None
 
     def add_worded(self, items: Sequence[_Item], word: Callable[[_Item], Violation]) -> None:
         """Add one violation per item; only those that will be shown get a message."""
         kept = items if self.wanted is None else items[: self.wanted]
-        self.add_counted([word(item) for item in kept], len(items))
+        self.extend(map(word, kept))
+        self._total += len(items) - len(kept)
 
     def add_counted(self, found: Sequence[Violation], total: int) -> None:
         """Count `total` violations; `found` has the ones to keep."""

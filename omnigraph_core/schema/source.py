@@ -67,6 +67,8 @@ class SourceError(BadDataError):
     `reason` is the bare sentence; `str(error)` adds place, category and excerpt.
     """
 
+    has_lines = True
+
     def __init__(
         self, source: SourceText, span: Span, category: str, reason: str, *, hint: str | None = None
     ) -> None:
@@ -75,7 +77,7 @@ class SourceError(BadDataError):
         self.category = category
         self.reason = _shown(_cut(reason, REASON_CHARACTERS_MAX))
         self.excerpt = source.excerpt(span)
-        place = f"{self.file}:{self.line}:{self.column}"
+        place = f"{_shown(self.file)}:{self.line}:{self.column}"
         super().__init__(f"{place}: {category}: {self.reason}\n{self.excerpt}", hint=hint)
 
     def details(self) -> Mapping[str, object]:

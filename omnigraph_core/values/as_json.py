@@ -10,8 +10,8 @@ from typing import Any
 def as_json(of: Any) -> object:
     """Dates and instants as ISO texts; numbers that are not finite are `NaN`, `Infinity`, `-Infinity`."""
     if isinstance(of, datetime):
-        instant = of.astimezone(timezone.utc)
-        return f"{instant:%Y-%m-%dT%H:%M:%S}.{instant.microsecond // 1000:03d}Z"
+        instant = of.astimezone(timezone.utc).replace(tzinfo=None)
+        return instant.isoformat(timespec="milliseconds") + "Z"
     if isinstance(of, date):
         return of.isoformat()
     if isinstance(of, float) and not math.isfinite(of):

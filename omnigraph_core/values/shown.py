@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _SHOWN_CHARACTERS_MAX = 60
+_JOINERS = "\u200c\u200d"
 
 
 def shown(value: object) -> str:
@@ -22,9 +23,30 @@ def shown(value: object) -> str:
 
 def clipped(text: str) -> str:
     """Text for a message: one printable line, shortened if it is long."""
-    beginning = text[:_SHOWN_CHARACTERS_MAX]
-    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in beginning)
+    safe = one_line(text[:_SHOWN_CHARACTERS_MAX])
     return safe if len(text) <= _SHOWN_CHARACTERS_MAX else safe + "…"
+
+
+def one_line(text: str) -> str:
+    """Text that stays on its line, moves no cursor and hides nothing: what would is escaped.
+
+    Spaces of other widths stay, and the joiners that scripts and emoji are written with.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if _is_visible(each) else _escaped(each) for each in text)
+
+
+def _is_visible(character: str) -> bool:
+    if character.isprintable() or character in _JOINERS:
+        return True
+    from unicodedata import category
+
+    return category(character) == "Zs"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def integer_text(value: int) -> str:

@@ -25,7 +25,7 @@ class Signature:
 
 def check_actor(actor: str | None) -> None:
     """Refuse a name under which only OmniGraph itself commits."""
-    if actor is not None and actor.startswith(RESERVED_ACTORS):
+    if actor is not None and actor.strip().casefold().startswith(RESERVED_ACTORS):
         raise RefusedError(
             f"the actor '{actor}' is reserved: only OmniGraph itself signs as '{RESERVED_ACTORS}…'"
         )

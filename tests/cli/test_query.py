@@ -51,10 +51,10 @@ def test_a_terminal_gets_a_table(graph: Path, tmp_path: Path) -> None:
     assert code == 0
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[0] == "4 rows from branch main via q"
-    assert lines[1] == "n   | a  | t"
-    assert lines[2] == "----+----+-----------"
-    assert lines[3] == 'Ann | 30 | ["a", "b"]'
-    assert lines[5] == "Cy  |    |"
+    assert lines[1] == "n   | a    | t"
+    assert lines[2] == "----+------+-----------"
+    assert lines[3] == 'Ann | 30   | ["a", "b"]'
+    assert lines[5] == "Cy  | null | null"
 
 
 def test_json_is_one_object(omnigraph: Omnigraph, graph: Path) -> None:
@@ -96,6 +96,11 @@ def test_csv_has_a_header_and_tells_null_from_the_word(
     assert rows[1] == ["Ann", "30", '["a", "b"]']
     assert {row[0] for row in rows[1:]} == {"Ann", "Bob", "Cy", "Dee", "null", 'a"b', "x,y", "two\nlines"}
     assert '\n"null",null,null\n' in text
+
+
+def test_kv_without_rows_says_so(omnigraph: Omnigraph, graph: Path) -> None:
+    text = ask(omnigraph, graph, "-e", FRIENDS, "--param", "who=Nobody", "--format", "kv").out
+    assert text.splitlines()[1:] == ["(no rows)"]
 
 
 def test_kv_and_markdown(omnigraph: Omnigraph, graph: Path) -> None:

@@ -48,9 +48,9 @@ def test_a_read_that_is_fine() -> None:
                 "operation": {
                     "result": [
                         {"name": "name", "kind": "string", "nullable": False},
-                        {"name": "c", "kind": "string", "nullable": False},
+                        {"name": "c", "kind": "object", "nullable": False},
                     ],
-                    "reads": touched("edge:WorksAt", "node:Company", "node:Person"),
+                    "reads": touched("node:Company", "node:Person", "edge:WorksAt"),
                     "writes": [],
                 },
             }
@@ -181,18 +181,18 @@ def test_results_of_aggregates_and_scores() -> None:
 
 def test_reads_look_into_negations() -> None:
     text = "query q() { match { $p: Person not { $p worksAt $_ not { $p knows $p } } } return { $p } }"
-    assert operation(text)["reads"] == touched("edge:Knows", "edge:WorksAt", "node:Company", "node:Person")
+    assert operation(text)["reads"] == touched("node:Company", "node:Person", "edge:Knows", "edge:WorksAt")
 
 
 def test_what_mutations_read_and_write() -> None:
     insert = operation('query q($a: String) { insert WorksAt { from: $a, to: "Acme" } }')
     assert insert["result"] == []
-    assert insert["reads"] == touched("edge:WorksAt", "node:Company", "node:Person")
+    assert insert["reads"] == touched("node:Company", "node:Person", "edge:WorksAt")
     assert insert["writes"] == touched("edge:WorksAt")
     update = operation("query q($a: String) { update Person set { age: 1 } where name = $a }")
     assert update["reads"] == update["writes"] == touched("node:Person")
     delete = operation("query q($a: String) { delete Company where name = $a }")
-    assert delete["reads"] == delete["writes"] == touched("edge:WorksAt", "node:Company")
+    assert delete["reads"] == delete["writes"] == touched("node:Company", "edge:WorksAt")
     edges = operation("query q($a: String) { delete Knows where from = $a }")
     assert edges["reads"] == edges["writes"] == touched("edge:Knows")
 

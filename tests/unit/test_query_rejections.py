@@ -455,9 +455,26 @@ SEARCH_RULES = {
         'query q() { match { $f: File { data: «"x"» } } return { $f } }',
         "T3: property `data` is a Blob, which cannot be matched",
     ),
-    "T7 blob compared": (
+    "T24 blob compared": (
         'query q() { match { $f: File «$f.data = "x"» } return { $f } }',
-        "T7: filter comparisons require scalar operands, got Blob? and String",
+        "T24: Blob property `data` cannot be read in a query",
+    ),
+    "T24 blob parameter compared": (
+        "query q($b: Blob) { match { $d: Doc «$d.title = $b» } return { $d } }",
+        "T24: a Blob cannot be read in a query",
+    ),
+    "T24 blob parameter returned": (
+        "query q($b: Blob) { match { $d: Doc } return { «$b» } }",
+        "T24: a Blob cannot be read in a query",
+    ),
+    "T24 blob parameter counted": (
+        "query q($b: Blob) { match { $d: Doc } return { count(«$b») as n } }",
+        "T24: a Blob cannot be read in a query",
+    ),
+    "T21 score of rrf by its name": (
+        "query q($t: String) { match { $d: Doc } return { $d.slug, "
+        "rrf(bm25($d.title, $t), bm25($d.body, $t)) as score } order { «score» desc } }",
+        "T21: rrf() ordering requires a limit",
     ),
     "T7 search compared": (
         'query q() { match { $d: Doc «search($d.title, "x") = true» } return { $d } }',

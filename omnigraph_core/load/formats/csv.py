@@ -17,6 +17,7 @@ import pyarrow as pa
 from omnigraph_core.load.formats.csv_quoting import Cut, Misquoted, cut_records, split_fields
 from omnigraph_core.load.formats.fallback import by_type, halving
 from omnigraph_core.load.formats.file_columns import check_columns
+from omnigraph_core.load.formats.limits import BLOCK_LINES_MAX
 from omnigraph_core.load.formats.lines import Lines
 from omnigraph_core.load.formats.parsed import Unfit, identified
 from omnigraph_core.load.formats.record import Collected, Record, finish_identity
@@ -51,11 +52,11 @@ def read_csv(
         done += number
         progress(ProgressEvent("read", done, source.size, "bytes"))
 
-    cuts = cut_records(source.blocks(on_bytes))
+    cuts = cut_records(source.blocks(on_bytes), source.line_bytes_max)
     header, rest = _read_header(cuts, source.name, entity)
     reader = _CsvReader(source.name, entity, header)
     found = False
-    for read in in_order(rest, reader.read):
+    for read in in_order(_in_pieces(rest), reader.read, _weight):
         violations.extend(read.violations)
         found = found or bool(read.rows)
         yield from read.rows
@@ -86,6 +87,18 @@ def _names(record: bytes, source: str, line: int) -> list[str]:
 
 def _refused(source: str, line: int, message: str) -> InvalidRecords:
     return InvalidRecords((Violation(message, source, line),), 1)
+
+
+def _in_pieces(cuts: Iterable[Cut]) -> Iterator[Cut]:
+    """Some records at a time, and what could not be cut with the first of them."""
+    for cut in cuts:
+        yield Cut(cut.records.slice(0, BLOCK_LINES_MAX), cut.misquoted)
+        for start in range(BLOCK_LINES_MAX, len(cut.records), BLOCK_LINES_MAX):
+            yield Cut(cut.records.slice(start, BLOCK_LINES_MAX))
+
+
+def _weight(cut: Cut) -> int:
+    return int(cut.records.texts.nbytes) + sum(len(each.text) for each in cut.misquoted)
 
 
 def _chained(first: Cut, rest: Iterable[Cut]) -> Iterator[Cut]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from omnigraph_core.load.formats.limits import COLUMNS_SHOWN_MAX
 from omnigraph_core.load.formats.record import RESERVED, near_miss
 from omnigraph_core.rules.violations import InvalidRecords, Violation
 from omnigraph_core.schema import EntityType, default_of
@@ -18,14 +20,16 @@ def check_columns(names: Sequence[str], entity: EntityType, source: str, line: i
     def wrong(message: str, name: str) -> None:
         violations.append(Violation(message, source, line, entity.name, name))
 
-    known = file_columns(entity)
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
-            wrong(f"column '{clipped(name)}' occurs {names.count(name)} times", clipped(name))
+    known, counts = file_columns(entity), Counter(names)
+    for name, count in counts.items():
+        if count > 1:
+            wrong(f"column '{clipped(name)}' occurs {count} times", clipped(name))
         if name not in known:
             wrong(_unknown(name, entity, tuple(known)), clipped(name))
+        if len(violations) > COLUMNS_SHOWN_MAX:
+            break
     for name in (*end_columns(entity), *_needed(entity)):
-        if name not in names:
+        if name not in counts:
             wrong(f"required column '{name}' is missing", name)
     if violations:
         raise InvalidRecords(tuple(violations), len(violations))

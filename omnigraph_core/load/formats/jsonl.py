@@ -12,7 +12,7 @@ from functools import partial
 from omnigraph_core.load.formats.fallback import by_type, halving
 from omnigraph_core.load.formats.jsonl_exact import ExactReader
 from omnigraph_core.load.formats.jsonl_fast import read_names, read_rows
-from omnigraph_core.load.formats.lines import Lines, cut, named_by_columns, named_by_head
+from omnigraph_core.load.formats.lines import Lines, cut, in_pieces, named_by_columns, named_by_head
 from omnigraph_core.load.formats.side_by_side import in_order
 from omnigraph_core.load.formats.source import Block, Source
 from omnigraph_core.load.formats.typed_rows import TypedRows
@@ -38,7 +38,7 @@ def read_jsonl(
     raised for bad records: the caller asks `violations` once the rows are through.
     """
     reader = _BlockReader(schema)
-    for read in in_order(_blocks(sources, progress), reader.read):
+    for read in in_order(_blocks(sources, progress), reader.read, _weight):
         violations.extend(read.violations)
         yield from read.rows
 
@@ -55,7 +55,12 @@ def _blocks(sources: Sequence[Source], progress: Progress) -> Iterator[tuple[str
 
     for source in sources:
         for block in source.blocks(on_bytes):
-            yield source.name, block
+            for piece in in_pieces(block):
+                yield source.name, piece
+
+
+def _weight(task: tuple[str, Block]) -> int:
+    return len(task[1].text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +78,9 @@ class _BlockReader:
 
     def read(self, task: tuple[str, Block]) -> _ReadBlock:
         source, block = task
-        lines, braced = cut(block)
+        lines, braced, other = cut(block)
         named, left = named_by_head(lines, braced, self._schema)
-        refused = [lines.where(~braced)]
+        refused = [lines.where(other)]
         if left.any():
             parsed, unnamed = halving(lines.where(left), self._named, _EXACT_LINES)
             refused += unnamed

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from omnigraph_core.load.formats.limits import MISTAKES_PER_RECORD_MAX
 from omnigraph_core.load.formats.record import RESERVED, Collected, Record, finish_identity, near_miss
 from omnigraph_core.load.formats.strict_json import JsonObject, NotJson, parse_strict
 from omnigraph_core.load.formats.typed_rows import TypedRows
@@ -103,7 +104,7 @@ def _unknown_type(kind: str, name: str, nodes: tuple[str, ...], edges: tuple[str
 
 
 def _check_envelope(record: Record, envelope: JsonObject) -> None:
-    for name in envelope.repeated:
+    for name in envelope.repeated[:MISTAKES_PER_RECORD_MAX]:
         record.wrong(f"duplicate key '{clipped(name)}'")
     if isinstance(record.entity, EdgeType) or ("edge" in envelope and "type" not in envelope):
         allowed: tuple[str, ...] = _EDGE_ENVELOPE
@@ -112,6 +113,8 @@ def _check_envelope(record: Record, envelope: JsonObject) -> None:
     else:
         allowed = ("type", *_EDGE_ENVELOPE)
     for name in envelope:
+        if record.is_hopeless:
+            return
         if name in RESERVED:
             record.wrong(f"'{name}' is a reserved name")
         elif name not in allowed:
@@ -137,9 +140,11 @@ def _read_data(
     if not isinstance(data, JsonObject):
         record.wrong(f"'data' must be an object, got {shown(data)}")
         return
-    for name in data.repeated:
+    for name in data.repeated[:MISTAKES_PER_RECORD_MAX]:
         record.wrong(f"duplicate key '{clipped(name)}'", name)
     for name, value in data.items():
+        if record.is_hopeless:
+            return
         if name == ID_COLUMN:
             _read_id(record, value)
         else:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph_core.load.formats.limits import BLOCK_LINES_MAX
 from omnigraph_core.load.formats.source import Block
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema
@@ -22,6 +23,7 @@ _NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
 _HEAD = re.compile(rb'\{[ \t]*"(type|edge)"[ \t]*:[ \t]*"([A-Za-z0-9_]+)"[ \t]*(?=[,}])')
 # So many types are told apart by comparing line starts; comparing costs time per type.
 _HEADS_MAX = 16
+_PAIRS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,28 @@ class Lines:
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
         """Number and bytes of each line, for the reader that goes line by line."""
-        return zip(self.numbers.to_pylist(), self.texts.to_pylist(), strict=True)
+        for start in range(0, len(self), _PAIRS_AT_ONCE):
+            some = self.slice(start, _PAIRS_AT_ONCE)
+            yield from zip(some.numbers.to_pylist(), some.texts.to_pylist(), strict=True)
 
 
-def cut(block: Block) -> tuple[Lines, np.ndarray[Any, Any]]:
-    """The lines of a block, and which of them begin with `{` and end with `}`.
+def in_pieces(block: Block, lines_max: int = BLOCK_LINES_MAX) -> Iterator[Block]:
+    """The block in pieces of so many lines at most: short ones take far more room than their bytes."""
+    newlines = np.frombuffer(block.text, dtype=np.uint8) == _NEWLINE
+    if np.count_nonzero(newlines) <= lines_max:
+        yield block
+        return
+    start, first = 0, block.first_line
+    for end in (*(np.flatnonzero(newlines)[lines_max - 1 :: lines_max] + 1).tolist(), len(block.text)):
+        if end > start:
+            yield Block(first, block.text[start:end])
+        start, first = end, first + lines_max
+
+
+def cut(block: Block) -> tuple[Lines, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The lines of a block; which of them begin with `{` and end with `}`; which have anything else.
+
+    Empty lines are neither.
 
     The fast reader gives many lines at once to a parser that takes a newline for any
     other space. Lines with both braces keep it honest: a value that runs over such a
@@ -81,7 +100,8 @@ def cut(block: Block) -> tuple[Lines, np.ndarray[Any, Any]]:
     if returned.any():
         last = np.where(returned, data[ends - 3], last)
     lines = Lines(texts, numbers, block.text.isascii())
-    return lines, (data[offsets[:-1]] == _OPEN) & (last == _CLOSE)
+    braced = (data[offsets[:-1]] == _OPEN) & (last == _CLOSE)
+    return lines, braced, ~braced & (np.diff(offsets) > np.where(returned, 2, 1))
 
 
 def named_by_head(

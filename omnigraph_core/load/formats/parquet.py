@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 from omnigraph_core.errors import StorageError
 from omnigraph_core.load.formats.compressed import DamagedInput
 from omnigraph_core.load.formats.file_columns import check_columns
+from omnigraph_core.load.formats.limits import PARQUET_BATCH_BYTES
+from omnigraph_core.load.formats.parquet_sizes import batch_rows, dictionary_columns
 from omnigraph_core.load.formats.side_by_side import in_order
 from omnigraph_core.load.formats.source import LocalFile, Place
 from omnigraph_core.load.formats.typed_rows import TypedRows, no_rows
@@ -42,17 +44,17 @@ if TYPE_CHECKING:
     from pyarrow import parquet as pq
 
 _STRING = PropertyType(Scalar.STRING)
-# A batch has so many rows, or fewer where rows are so large that it would be too many bytes.
-_BATCH_ROWS = 64 * 1024
-_BATCH_BYTES = 32 * 2**20
 _BUFFER_BYTES = 2**20
 
 
 class ParquetSource:
     """A Parquet file. Its digest is made beside the reading, which jumps about in the file."""
 
-    def __init__(self, path: str, place: Place | None = None) -> None:
+    def __init__(
+        self, path: str, place: Place | None = None, *, batch_bytes: int = PARQUET_BATCH_BYTES
+    ) -> None:
         self.place = LocalFile(path) if place is None else place
+        self._batch_bytes = batch_bytes
         self.name = path
         self.size = self.place.size()
         self.bytes_read = 0
@@ -92,12 +94,15 @@ class ParquetSource:
             ]
             chosen = range(len(sizes)) if groups is None else groups
             first, total = 1 + sum(sizes[: min(chosen, default=0)]), file.metadata.num_rows
-            for batch in file.iter_batches(batch_size=_batch_rows(file), row_groups=list(chosen)):
+            with self._opened(dictionary_columns(file)) as dictionaries:
+                rows = batch_rows(file, dictionaries, self._batch_bytes)
+            for batch in file.iter_batches(batch_size=rows, row_groups=list(chosen)):
                 yield first, total, batch
                 first += batch.num_rows
 
     @contextmanager
-    def _opened(self) -> Iterator[pq.ParquetFile]:
+    def _opened(self, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+        """The file; columns `dictionaries` are read as they are stored."""
         from pyarrow import parquet as pq
 
         try:
@@ -107,6 +112,7 @@ class ParquetSource:
                     # Arrow reads a path of its own accord faster than through Python's file.
                     self.place.path if isinstance(self.place, LocalFile) else opened,
                     pre_buffer=False,
+                    read_dictionary=list(dictionaries),
                     buffer_size=_BUFFER_BYTES,
                 ) as file,
             ):
@@ -128,12 +134,6 @@ class ParquetSplit(ParquetSource):
 
     def batches(self, entity: EntityType) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         return self._read(entity, self._groups)
-
-
-def _batch_rows(file: pq.ParquetFile) -> int:
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    widest = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(widest, 1)))
 
 
 def _check_types(schema: pa.Schema, entity: EntityType, source: str) -> None:
@@ -165,7 +165,7 @@ def read_parquet(
         return _convert(batch, entity, first), size * (first - 1 + batch.num_rows) // max(total, 1)
 
     found = False
-    for converted, done in in_order(source.batches(entity), work):
+    for converted, done in in_order(source.batches(entity), work, _weight):
         _report(converted, entity, source.name, violations)
         progress(ProgressEvent("read", done, source.size, "bytes"))
         if converted.rows.num_rows:
@@ -173,6 +173,10 @@ def read_parquet(
             yield TypedRows(entity, converted.rows, source.name, converted.lines)
     if not found:
         yield no_rows(entity, source.name)
+
+
+def _weight(task: tuple[int, int, pa.RecordBatch]) -> int:
+    return int(task[2].nbytes)
 
 
 def read_batches(

@@ -10,6 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from omnigraph_core.ids import canonical_scalar, entity_id
+from omnigraph_core.load.formats.limits import MISTAKES_PER_RECORD_MAX
 from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.violations import Violation
@@ -41,6 +42,11 @@ class Record:
     entity: EntityType | None = None
     values: dict[str, object] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Are so many mistakes known that more would not be read?"""
+        return len(self.violations) >= MISTAKES_PER_RECORD_MAX
 
     def wrong(self, message: str, name: str | None = None) -> None:
         type_name = None if self.entity is None else self.entity.name

@@ -52,7 +52,8 @@ class LineTooLong(LimitError):
     def __init__(self, source: str, line: int, limit: int) -> None:
         super().__init__(
             f"{source}:{line}: the line is longer than {limit // 2**20} MiB",
-            hint="one record is one line; is the input a JSON array instead of JSON lines?",
+            hint="one record is one line; is the input a JSON array instead of JSON lines? "
+            "If not, raise OMNIGRAPH_MEMORY_LIMIT",
         )
         self.source = source
         self.line = line
@@ -105,7 +106,7 @@ class Source:
         self.size = None if path == STDIN else self.place.size()
         self._tally = Tally()
         self._block_bytes = min(block_bytes, line_bytes_max)
-        self._line_bytes_max = line_bytes_max
+        self.line_bytes_max = line_bytes_max
 
     @property
     def sha256(self) -> str:
@@ -138,9 +139,9 @@ class Source:
         if not text or text.endswith(b"\n"):
             return text
         begun = len(text) - (text.rfind(b"\n") + 1)
-        rest = file.readline(max(self._line_bytes_max - begun, 0) + 1)
-        if begun + len(rest.removesuffix(b"\n")) > self._line_bytes_max:
-            raise LineTooLong(self.name, line + text.count(b"\n"), self._line_bytes_max)
+        rest = file.readline(max(self.line_bytes_max - begun, 0) + 1)
+        if begun + len(rest.removesuffix(b"\n")) > self.line_bytes_max:
+            raise LineTooLong(self.name, line + text.count(b"\n"), self.line_bytes_max)
         return text + rest
 
     def _refuse_other_encodings(self, start: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import NoReturn
 
 # More digits than any column can hold. Python refuses to convert very long digit strings;
@@ -19,8 +20,8 @@ class JsonObject(dict[str, object]):
         super().__init__(pairs)
         self.repeated: tuple[str, ...] = ()
         if len(self) < len(pairs):
-            names = [name for name, _ in pairs]
-            self.repeated = tuple(sorted({name for name in names if names.count(name) > 1}))
+            counts = Counter(name for name, _ in pairs)
+            self.repeated = tuple(sorted(name for name, count in counts.items() if count > 1))
 
 
 class NotJson(ValueError):

@@ -110,6 +110,6 @@ def aggregate(scope: Scope, call: AggregateCall) -> Aggregate:
 
 
 def refuse_blob(scope: Scope, value: Operand, span: Span) -> None:
-    if isinstance(value, PropertyUse) and value.type.scalar is Scalar.BLOB:
-        reason = f"Blob property `{value.property}` cannot be read in a query"
-        raise scope.setting.error(span, "T24", reason)
+    if value.type.scalar is Scalar.BLOB:
+        what = f"Blob property `{value.property}`" if isinstance(value, PropertyUse) else "a Blob"
+        raise scope.setting.error(span, "T24", f"{what} cannot be read in a query")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph_core.query.check.expressions import operand
+from omnigraph_core.query.check.expressions import operand, refuse_blob
 from omnigraph_core.query.check.scope import Scope
 from omnigraph_core.query.check.search import text_search
 from omnigraph_core.query.check.setting import compatible, is_scalar, is_scalar_string, item_type
@@ -102,6 +102,9 @@ def _property_test(scope: Scope, node: NodeType, match: PropertyMatch) -> Proper
 def _filter(scope: Scope, clause: Filter) -> Comparison:
     left = operand(scope, clause.left)
     right = operand(scope, clause.right)
+    for value in (left, right):
+        if value is not None:
+            refuse_blob(scope, value, clause.span)
     if left is None or right is None or isinstance(left, NodeUse) or isinstance(right, NodeUse):
         raise _not_scalar(scope, clause, left, right)
     if clause.operator is Operator.CONTAINS:

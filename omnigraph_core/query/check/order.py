@@ -7,7 +7,15 @@ from omnigraph_core.query.check.projection import unknown_column
 from omnigraph_core.query.check.scope import Scope
 from omnigraph_core.query.check.search import fused_search, nearest_search, text_search
 from omnigraph_core.query.check.setting import is_scalar
-from omnigraph_core.query.checked import Column, ColumnKey, OrderKey, PropertyKey, RankedSearch
+from omnigraph_core.query.checked import (
+    Column,
+    ColumnKey,
+    FusedSearch,
+    OrderKey,
+    PropertyKey,
+    RankedSearch,
+    Score,
+)
 from omnigraph_core.query.syntax import (
     AliasUse,
     Expression,
@@ -38,7 +46,7 @@ def check_order(
             keys.append(_key(scope, ordering, columns, grouped))
         else:
             searches.append((position, search))
-    _check_limits(scope, body)
+    _check_limits(scope, body, columns)
     if not searches:
         return None, tuple(keys)
     if searches[-1][0] > 0:
@@ -93,10 +101,12 @@ def _check_orderable(scope: Scope, type_: PropertyType, span: Span) -> None:
         raise scope.setting.error(span, None, f"cannot order by a value of type {type_}")
 
 
-def _check_limits(scope: Scope, body: ReadBody) -> None:
-    """T21, T17, T18, in this order, whichever key comes first."""
+def _check_limits(scope: Scope, body: ReadBody, columns: tuple[Column, ...]) -> None:
+    """T21, T17, T18, in this order, whichever key comes first. A score by its name is the search itself."""
     expressions = [ordering.expression for ordering in body.orderings]
-    fused = _first(expressions, RrfCall)
+    scores = {column.name for column in columns if _is_fused(column)}
+    named = [each for each in expressions if isinstance(each, AliasUse) and each.name.text in scores]
+    fused = next(iter(named), None) or _first(expressions, RrfCall)
     if fused is not None and body.limit is None:
         raise scope.setting.error(fused.span, "T21", "rrf() ordering requires a limit")
     near = _first(expressions, NearestCall)
@@ -107,6 +117,10 @@ def _check_limits(scope: Scope, body: ReadBody) -> None:
     alias = _first(expressions, AliasUse)
     if alias is not None:
         raise scope.setting.error(alias.span, "T18", "ordering by a column cannot be combined with nearest()")
+
+
+def _is_fused(column: Column) -> bool:
+    return isinstance(column.value, Score) and isinstance(column.value.search, FusedSearch)
 
 
 def _first(expressions: list[Expression], kind: type[Expression]) -> Expression | None:

@@ -105,6 +105,8 @@ class MigrationPlan:
 class UnsupportedMigration(RefusedError):
     """The schema cannot become the wanted one; nothing was changed."""
 
+    has_lines = True
+
     def __init__(self, plan: MigrationPlan) -> None:
         self.plan = plan
         refusals = plan.unsupported
