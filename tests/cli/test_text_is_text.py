@@ -114,20 +114,20 @@ def test_machine_formats_are_exact(place: Path, omnigraph: Omnigraph) -> None:
 
 
 def test_what_cannot_be_encoded_is_an_error_for_machines_and_escaped_for_people(
-    tmp_path: Path, omnigraph: Omnigraph
+    tmp_path: Path, omnigraph_process: Omnigraph
 ) -> None:
     graph = Graph.init(str(tmp_path / "g"), SCHEMA, Settings(fsync=False, actor="ann"))
     graph.load([write_jsonl(tmp_path / "in.jsonl", [node("P", k="é☃")])], LoadMode.APPEND, message="é☃")
     ascii_ = {"PYTHONIOENCODING": "ascii"}
     query = ("query", "--store", "g", "-e", "query q() { match { $p: P } return { $p.k as k } }")
     for arguments in ((*query, "--json"), (*query, "--format", "csv"), ("commit", "list", "g", "--json")):
-        done = omnigraph(*arguments, environment=ascii_)
+        done = omnigraph_process(*arguments, environment=ascii_)
         assert done.code == 74, arguments
         assert "cannot be written as ascii text" in done.err
-    missing = omnigraph("branch", "delete", "é☃", "--store", "g", "--json", environment=ascii_)
+    missing = omnigraph_process("branch", "delete", "é☃", "--store", "g", "--json", environment=ascii_)
     assert "é☃" in json.loads(missing.err)["error"]
-    assert "\\xe9\\u2603" in omnigraph("commit", "list", "g", environment=ascii_).out
-    assert "\\xe9\\u2603" in omnigraph(*query, "--format", "kv", environment=ascii_).out
+    assert "\\xe9\\u2603" in omnigraph_process("commit", "list", "g", environment=ascii_).out
+    assert "\\xe9\\u2603" in omnigraph_process(*query, "--format", "kv", environment=ascii_).out
     assert Graph.open(str(tmp_path / "g"), Settings(), OpenMode.READ_ONLY).head() is not None
 
 
