@@ -3,7 +3,7 @@
 Many one-row commits, with `maintain` after every so many. After each `maintain`, a one-row change
 and an open are measured in turn with those of a young graph of a few commits, in CPU time of the
 process, so that the ratio survives a busy machine. The size on disk is compared with that of the
-same rows as Parquet.
+export as Parquet.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.records import dataclass
+from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
 
 SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person\n"
@@ -62,16 +63,9 @@ class Bench:
         graph.snapshot()
 
     def parquet_bytes(self, folder: Path) -> int:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        total = 0
-        for key, entry in self.graph.snapshot().tables.items():
-            rows: pa.Table = self.graph.door.tables.open(entry.ref, entry.table_version).read()
-            file = folder / f"{key.replace(':', '-')}.parquet"
-            pq.write_table(rows, file)
-            total += file.stat().st_size
-        return total
+        """Of `omnigraph export --format parquet`."""
+        files = self.graph.at().export_files(folder / f"export-{self.commits}", Format.PARQUET)
+        return sum(file.stat().st_size for file in files)
 
 
 def measured(folder: Path, bench: Bench) -> tuple[Cost, Cost]:
@@ -104,13 +98,17 @@ def main() -> None:
     try:
         bench = Bench(folder / "g", options.keep)
         titles = ("change", "ratio", "open", "ratio")
-        print(f"{'commits':>8}", *(f"{title:>9}" for title in titles), f"{'bytes':>12} {'maintain':>9}")
+        print(
+            f"{'commits':>8}",
+            *(f"{title:>9}" for title in titles),
+            f"{'bytes':>12} {'Parquet':>10} {'maintain':>9}",
+        )
         while bench.commits < options.commits:
             for _ in range(options.every):
                 bench.put()
             spent = cpu_ms(lambda: bench.graph.maintain(keep=options.keep, grace_s=0.0))
-            size = size_of(bench.root)
-            show(bench.commits, *measured(folder, bench), size, spent)
+            size, parquet = size_of(bench.root), bench.parquet_bytes(folder)
+            show(bench.commits, *measured(folder, bench), size, parquet, spent)
         bench.graph.maintain(keep=options.keep, grace_s=0.0)
         report(bench, bench.parquet_bytes(folder))
     finally:
@@ -128,10 +126,11 @@ def report(bench: Bench, parquet: int) -> None:
         print(f"  {name:<32}{size_of(bench.root / name):>12,}")
 
 
-def show(commits: int, old: Cost, young: Cost, size: int, spent_ms: float) -> None:
+def show(commits: int, old: Cost, young: Cost, size: int, parquet: int, spent_ms: float) -> None:
     print(
         f"{commits:>8} {old.change_ms:7.1f}ms {old.change_ms / young.change_ms:8.2f}x "
-        f"{old.open_ms:7.1f}ms {old.open_ms / young.open_ms:8.2f}x {size:>12,} {spent_ms:7.0f}ms",
+        f"{old.open_ms:7.1f}ms {old.open_ms / young.open_ms:8.2f}x "
+        f"{size:>12,} {parquet:>10,} {spent_ms:7.0f}ms",
         flush=True,
     )
 

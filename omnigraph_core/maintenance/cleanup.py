@@ -42,6 +42,7 @@ from omnigraph_core.tables.collect import Collected, collect_versions, explain_v
 from omnigraph_core.tables.durability import version_of
 from omnigraph_core.tables.fork_refs import ForkRef, find_ref
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.transactions import delete_transactions, repeated_transactions
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.put_aside import purge
 
@@ -141,7 +142,7 @@ class Cleanup:
                 ref.key, branch, before=before, after=self._usage(ref), action=action, rows=done
             )
             return found if done else None
-        if action == "staged" and not done.files:
+        if not done.files:
             return None
         after = self._usage(ref)
         if self._dry_run:
@@ -158,14 +159,18 @@ class Cleanup:
         return Usage(versions, len(own), sum(each.size for each in own.values()))
 
     def _collect(self, line: Line) -> Collected:
+        repeated = repeated_transactions(self._tables, line.ref, line.transactions, line.stays)
         if self._dry_run:
-            return explain_versions(self._tables, line.ref, line.versions)
-        with self._refs_lock(line.ref.branch if line.is_unowned else None) as held:
-            if not self._is_same(line.ref, line.fork):
-                return Collected()
-            done = collect_versions(self._tables, line.ref, line.versions, held.check)
-            delete_files(self._tables, line.detached, held.check)
-            return Collected(done.versions, done.files + len(line.detached), done.bytes)
+            return _with(explain_versions(self._tables, line.ref, line.versions), repeated)
+        done = Collected()
+        if line.versions or line.detached:
+            with self._refs_lock(line.ref.branch if line.is_unowned else None) as held:
+                if not self._is_same(line.ref, line.fork):
+                    return Collected()
+                done = collect_versions(self._tables, line.ref, line.versions, held.check)
+                delete_files(self._tables, line.detached, held.check)
+        delete_transactions(self._tables, repeated)
+        return _with(Collected(done.versions, done.files + len(line.detached), done.bytes), repeated)
 
     def _prune(self, kept: Kept, head: Snapshot) -> int:
         def is_kept(path: str, lineage: str | None, version: int) -> bool:
@@ -224,6 +229,10 @@ class Cleanup:
                 raise BusyError(f"branch '{branch}' is being written to", hint="the next cleanup does it")
             with lock:
                 yield HeldLocks((*held.locks, lock))
+
+
+def _with(done: Collected, more: Mapping[str, int]) -> Collected:
+    return Collected(done.versions, done.files + len(more), done.bytes + sum(more.values()))
 
 
 def _versions_first(paths: Iterable[str]) -> Sequence[str]:

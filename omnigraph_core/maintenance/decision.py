@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
@@ -30,7 +30,11 @@ class Line:
     ref: TableRef
     fork: ForkRef | None
     versions: tuple[int, ...]
+    stays: tuple[int, ...]
+    """The versions that are left then."""
     detached: tuple[str, ...] = ()
+    transactions: tuple[str, ...] = ()
+    """Files that may say what a version says itself."""
     is_unowned: bool = False
     """A fork that its branch does not write to now: it may be made anew under the branch's lock."""
 
@@ -132,15 +136,21 @@ class Decider:
                 lineage = (place.path, name)
                 is_read = place.is_control or name is None or lineage in kept.versions.read
                 going = [] if not is_read else self._going(place, name, kept.versions)
-                old = [path for path, when in times.detached.items() if now_s - when >= self._policy.grace_s]
-                if going or old:
+                old = self._old(times.detached, now_s)
+                transactions = self._old(place.transactions[name], now_s)
+                if going or old or transactions:
                     yield Line(
                         ref=place.ref.on(name),
                         fork=None if name is None else place.refs[name],
                         versions=tuple(going),
-                        detached=tuple(sorted(old)),
+                        stays=tuple(sorted(set(times.written) - set(going))),
+                        detached=old,
+                        transactions=transactions,
                         is_unowned=not place.is_control and not _is_owned(kept, place, name),
                     )
+
+    def _old(self, files: Mapping[str, float], now_s: float) -> tuple[str, ...]:
+        return tuple(sorted(path for path, when in files.items() if now_s - when >= self._policy.grace_s))
 
     def _going(self, place: Place, name: str | None, kept: KeepSet) -> list[int]:
         """All but HEAD and what is kept. Of a log only HEAD is ever read."""

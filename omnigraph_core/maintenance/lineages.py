@@ -11,6 +11,7 @@ from omnigraph_core.tables.collect import VersionTimes, version_times
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.fork_refs import Fork, ForkRef, list_refs
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.transactions import transaction_times
 
 Lineage = tuple[str, str | None]
 """Path of a dataset, and the Lance branch of it."""
@@ -28,6 +29,8 @@ class Place:
     forks: Mapping[str, Fork]
     times: Mapping[str | None, VersionTimes]
     """Of its main line and of every fork."""
+    transactions: Mapping[str | None, Mapping[str, float]]
+    """Likewise: the files of transactions, and when each was written."""
 
     @property
     def path(self) -> str:
@@ -43,7 +46,8 @@ def look_at(tables: Tables, ref: TableRef) -> Place:
     refs = {found.name: found for found in list_refs(tables, ref)}
     forks = {name: fork for name, found in refs.items() if (fork := found.fork_or_none()) is not None}
     lines = [None, *forks]
-    return Place(ref, refs, forks, {name: version_times(tables, ref.on(name)) for name in lines})
+    times = {name: version_times(tables, ref.on(name)) for name in lines}
+    return Place(ref, refs, forks, times, {name: transaction_times(tables, ref.on(name)) for name in lines})
 
 
 def dataset_refs(manifest: Manifest) -> list[TableRef]:

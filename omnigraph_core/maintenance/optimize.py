@@ -44,6 +44,7 @@ from omnigraph_core.tables.compaction import (
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, discard_files
+from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.actors import Signature
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published
@@ -175,9 +176,15 @@ class Optimizer:
                 lambda table: self._indexes(work.entity, table),
                 operation_id,
                 drops_indexes=work.drops_indexes,
+                readable=self._readable(work.table),
                 memory_bytes=self._memory_bytes,
             )
         )
+
+    def _readable(self, table: Table) -> list[int]:
+        """Versions that somebody may still read. Forks are short-lived, and compared across lineages."""
+        on_disk = versions_on_disk(self._door.tables, table.ref) if table.ref.branch is None else []
+        return [version for version in on_disk if version <= table.version]
 
 
 class _Round:

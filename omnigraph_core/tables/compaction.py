@@ -1,9 +1,10 @@
 """Staged compaction of a data table: fewer, larger fragments, and its indexes over them.
 
 Up to three transactions, all prepared before anything is committed: indexes go, the
-fragments are rewritten with the same rows, row ids and row versions, and indexes are built
-over the result. Lance's own compaction would move HEAD twice by itself, and on a branch that
-inherits a BTREE it leaves an index that points nowhere.
+fragments are rewritten with the same rows and row ids, and row versions that say no more than
+anybody can still ask (`row_versions.py`), and indexes are built over the result. Lance's own
+compaction would move HEAD twice by itself, and on a branch that inherits a BTREE it leaves an
+index that points nowhere.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from omnigraph_core.tables.fragments import data_files
 from omnigraph_core.tables.indexes import MEMORY_BYTES, IndexSpec, index_write, list_indexes, stage_indexes
 from omnigraph_core.tables.limits import DELETED_SHARE_MAX, ROWS_PER_FRAGMENT
 from omnigraph_core.tables.preview import previewed
+from omnigraph_core.tables.row_versions import level
 from omnigraph_core.tables.staged import StagedWrite, StageKind, discard_files, prepare
 
 
@@ -95,6 +97,7 @@ def stage_compaction(
     operation_id: str,
     *,
     drops_indexes: bool,
+    readable: Collection[int] = (),
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[StagedWrite]:
     """The writes to commit in order: the rewrite, and what the indexes need after it; perhaps none.
@@ -103,6 +106,9 @@ def stage_compaction(
     small ones are, unless the compaction `drops_indexes` first; then all are built anew. One
     that keeps them joins the fragments that no index covers: a covered one would be in its
     index and out of it at once.
+
+    Row versions between two `readable` versions of the table are not told apart any more; none
+    of these may be above the table's own. Without any, all stay as they are.
     """
     with ExitStack() as previews:
         writes: list[StagedWrite] = []
@@ -115,7 +121,9 @@ def stage_compaction(
             groups = _rewritten_groups(result, covered_fragments(result))
             if groups:
                 writes.append(
-                    rewrite_groups(storage, table, groups, table.version + len(writes), operation_id)
+                    rewrite_groups(
+                        storage, table, groups, table.version + len(writes), operation_id, readable
+                    )
                 )
                 result = previews.enter_context(previewed(storage, result, writes[-1]))
             elif removed:
@@ -166,15 +174,19 @@ def _fragment_ids(task: Any) -> set[int]:
 
 
 def rewrite_groups(
-    storage: Storage, table: Table, groups: Iterable[Any], read_version: int, operation_id: str
+    storage: Storage,
+    table: Table,
+    groups: Iterable[Any],
+    read_version: int,
+    operation_id: str,
+    readable: Collection[int] = (),
 ) -> StagedWrite:
     """The transaction that puts the new fragments of executed compaction tasks in place of the old."""
     from lance.dataset import LanceOperation
 
-    groups = list(groups)
-    operation = LanceOperation.Rewrite(
-        [LanceOperation.RewriteGroup(group.original_fragments, group.new_fragments) for group in groups], []
-    )
-    new = [fragment for group in groups for fragment in group.new_fragments]
-    files = data_files(storage, table.ref, new, table.schema)
+    # Every reading of `new_fragments` makes new objects, so they are read once.
+    pairs = [(group.original_fragments, level(group.new_fragments, readable)) for group in groups]
+    rewritten = [LanceOperation.RewriteGroup(old, new) for old, new in pairs]
+    operation = LanceOperation.Rewrite(rewritten, [])
+    files = data_files(storage, table.ref, [each for _, new in pairs for each in new], table.schema)
     return prepare(table.ref, StageKind.COMPACTION, read_version, operation, operation_id, files)

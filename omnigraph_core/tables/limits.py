@@ -43,3 +43,8 @@ DELETED_SHARE_MAX = 0.1
 # Files of new columns go on record in steps of so many bytes: a record costs more than a small file.
 # If their writer dies in between, cleanup removes them a week later.
 UNRECORDED_BYTES_MAX = 4_194_304
+
+# A compaction levels the row versions of a fragment with more runs of them than this, 22 bytes each in
+# every manifest; a run of so many rows keeps its version.
+ROW_VERSION_RUNS_MAX = 256
+LEVELLED_ROWS_MIN = 64

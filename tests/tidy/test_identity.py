@@ -34,6 +34,7 @@ ALLOWED = {
     "tables/branches.py clear_leftovers delete_files": "refuses what may be a fork; listed before it looked",
     "tables/branches.py create_fork clear_leftovers": "guarded, right before the fork is made",
     "tables/branches.py delete_files delete_many": "exact paths, the guard before each chunk",
+    "tables/transactions.py delete_transactions delete_many": "uuids; a version has the same bytes inside",
     "tables/branches.py delete_fork delete_files": "the list made before the ref went",
     "tables/branches.py delete_fork unlink_fork": "by the ref that was read",
     "tables/preview.py detached delete": "a detached version it has just made; a random number, and a uuid",
