@@ -21,6 +21,7 @@ from omnigraph_core.manifest.rows import (
     VersionMetadata,
     generation_of,
 )
+from omnigraph_core.manifest.seal import TableState
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.refs import TableRef
 
@@ -53,6 +54,11 @@ class SubTableEntry:
     @property
     def ref(self) -> TableRef:
         return TableRef(self.table_key, self.table_path, self.table_branch)
+
+
+def table_state(entry: SubTableEntry) -> TableState:
+    """What the digest of a state is made of."""
+    return (entry.table_key, entry.table_path, entry.table_branch, entry.table_version, entry.row_count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph_core.manifest.seal import SEAL, STATE
 from omnigraph_core.shapes.json_object import JsonObject
 from omnigraph_core.shapes.reads import value
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from omnigraph_core.history.log import GraphCommit
     from omnigraph_core.history.removed import Removals
     from omnigraph_core.history.tags import Tag
+
+_DIGESTS = ("files", SEAL, STATE)
 
 
 def branch_created(uri: str, name: str, source: str, actor: str, start: GraphCommit) -> JsonObject:
@@ -93,11 +96,11 @@ def commit_list(commits: Iterable[GraphCommit], removals: Removals) -> JsonObjec
 
 
 def _listed_commit(of: GraphCommit, removals: Removals) -> JsonObject:
-    """A commit in a listing: without the digests of its files, of which there may be many."""
+    """A commit in a listing: without digests, of which there may be many."""
     content = commit(of, removals)
     details = content["details"]
     if isinstance(details, dict):
-        content["details"] = {key: value for key, value in details.items() if key != "files"} or None
+        content["details"] = {key: value for key, value in details.items() if key not in _DIGESTS} or None
     return content
 
 

@@ -12,6 +12,7 @@ from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.commit import Commit, Operation
 from omnigraph_core.manifest.publisher import Publish, Update
 from omnigraph_core.manifest.rows import GraphHead, Outcome
+from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock
@@ -79,7 +80,15 @@ class RecoveryCase:
             operation=Operation.RECOVERY,
             schema_hash=parent.schema_hash if parent else self.sidecar.head.schema_hash,
         )
-        return GraphHead(commit, self.sidecar.operation_id, outcome, self.lock.token)
+        whole = sealed(commit, parent.commit if parent else None)
+        return GraphHead(whole, self.sidecar.operation_id, outcome, self.lock.token)
+
+    def recovered_head(self) -> GraphHead:
+        """The head row of the write itself, which recovery publishes under its own name."""
+        parent = self.state.head
+        signed = replace(self.sidecar.head.commit, actor_id=RECOVERY_ACTOR)
+        whole = sealed(signed, parent.commit if parent else None)
+        return replace(self.sidecar.head, commit=whole, lock_token=self.lock.token)
 
     def publish(self, head: GraphHead, updates: Sequence[Update] = ()) -> Publish:
         """A publish that lands only on top of the state this case was looked at in."""

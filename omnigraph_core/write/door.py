@@ -26,6 +26,7 @@ from omnigraph_core.manifest.commit import Commit
 from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest, check_branch, manifest_ref
 from omnigraph_core.manifest.rows import GraphHead, Outcome
+from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockLost
@@ -403,4 +404,5 @@ def _head(plan: WritePlan, lock_token: int) -> GraphHead:
         message=plan.message,
         details=plan.details_with_files,
     )
-    return GraphHead(commit, plan.operation_id, Outcome.APPLIED, lock_token)
+    whole = sealed(commit, parent.commit if parent else None, plan.published_tables)
+    return GraphHead(whole, plan.operation_id, Outcome.APPLIED, lock_token)

@@ -21,6 +21,7 @@ from omnigraph_core.manifest.commit import Commit, Operation
 from omnigraph_core.manifest.create import GENESIS_VERSION, create_manifest
 from omnigraph_core.manifest.publisher import Registration, Update
 from omnigraph_core.manifest.rows import GraphHead, Outcome, VersionMetadata
+from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.schema import EdgeType, NodeType, Schema
 from omnigraph_core.schema.compiled import schema_hash
@@ -175,7 +176,7 @@ def _genesis_head(
         schema_hash=schema_hash(schema),
         message=message,
     )
-    return GraphHead(commit, operation_id, Outcome.APPLIED, lock_token)
+    return GraphHead(sealed(commit, None), operation_id, Outcome.APPLIED, lock_token)
 
 
 def _refuse_taken(storage: Storage, state: RootState) -> None:

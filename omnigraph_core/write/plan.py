@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from omnigraph_core.manifest.commit import Operation
 from omnigraph_core.manifest.publisher import Registration, Tombstone
-from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.manifest.seal import TableState
+from omnigraph_core.manifest.snapshot import Snapshot, table_state
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
@@ -146,6 +147,17 @@ class WritePlan:
             return self.details
         content = {**(json.loads(self.details) if self.details else {}), "files": files}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def published_tables(self) -> list[TableState]:
+        """Every table as the commit of this plan publishes it."""
+        entries = {key: table_state(entry) for key, entry in self.base.tables.items()}
+        for each in self.tombstones:
+            entries.pop(each.table_key, None)
+        for table in self.tables:
+            ref = table.ref
+            entries[ref.key] = (ref.key, ref.path, ref.branch, table.final_version, table.row_count)
+        return list(entries.values())
 
     @property
     def staged(self) -> list[StagedWrite]:

@@ -31,7 +31,6 @@ from omnigraph_core import faults, layout
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.history.commits import complete_commit
 from omnigraph_core.history.recoveries import (
-    RECOVERY_ACTOR,
     Recovery,
     RecoveryKind,
     TableOutcome,
@@ -217,10 +216,7 @@ class Recoverer:
             return case.snapshot
         self._set_aside_torn(case, examined(self._tables, case))
         faults.hit("recovery.before_publish")
-        if sidecar.makes_commit:
-            head = replace(sidecar.head.with_commit(actor_id=RECOVERY_ACTOR), lock_token=lock.token)
-        else:
-            head = case.recovery_head(Outcome.APPLIED)
+        head = case.recovered_head() if sidecar.makes_commit else case.recovery_head(Outcome.APPLIED)
         request = replace(sidecar.to_publish(head), expected_token=case.head_token)
         snapshot = self._publisher.publish(request, lock.check)
         faults.hit("recovery.after_publish")

@@ -1554,6 +1554,38 @@ def leave_merged_commits_behind(plant: Plant) -> None:
     plant.replace(run, "carry_commits", _nothing)
 
 
+@bug("tests/contract/test_seals.py::test_another_actor_is_found", r"assert")
+def seal_without_the_actor(plant: Plant) -> None:
+    """Anybody may have made the commit."""
+    from omnigraph_core.maintenance.checks import seals
+    from omnigraph_core.manifest import seal
+
+    def forgetful(original: Any) -> Any:
+        return lambda commit, parent_seal: original(replace(commit, actor_id=None), parent_seal)
+
+    plant.replace(seal, "seal_for", forgetful)
+    plant.replace(seals, "seal_for", forgetful)
+
+
+@bug("tests/contract/test_row_versions.py::test_a_replaced_row_still_says_so", r"assert")
+def level_replaced_rows_like_new_ones(plant: Plant) -> None:
+    """A row that was replaced looks as if it had been new then."""
+    from omnigraph_core.tables import row_versions
+
+    def careless(original: Any) -> Any:
+        return lambda pair, ordered: original((pair[0], pair[2], pair[2]), ordered)
+
+    plant.replace(row_versions, "_levelled", careless)
+
+
+@bug("tests/contract/test_transaction_files.py::test_one_that_no_version_repeats_stays", r"assert")
+def remove_every_old_transaction_file(plant: Plant) -> None:
+    """Nobody looks whether a version says the same."""
+    from omnigraph_core.tables import transactions
+
+    plant.replace(transactions, "_repeated", lambda original: lambda *given: 1)
+
+
 BLAMES = "tests/contract/test_blame.py"
 
 

@@ -18,6 +18,7 @@ from omnigraph_core.maintenance.checks.locks import check_locks
 from omnigraph_core.maintenance.checks.named import check_deleted, check_names, check_operations, check_tags
 from omnigraph_core.maintenance.checks.rows import check_rows
 from omnigraph_core.maintenance.checks.schema import check_schema
+from omnigraph_core.maintenance.checks.seals import check_seals
 from omnigraph_core.maintenance.checks.tables import check_tables
 from omnigraph_core.maintenance.checks.writes import check_staging, check_writes
 from omnigraph_core.maintenance.examination import Examination
@@ -43,4 +44,9 @@ CHECKS: Mapping[str, Check] = {
     "foreign": check_foreign,
 }
 
-DEEP_CHECKS: Mapping[str, Check] = {"digests": check_digests, **CHECKS, "contents": check_contents}
+DEEP_CHECKS: Mapping[str, Check] = {
+    "digests": check_digests,
+    **CHECKS,
+    "seals": check_seals,
+    "contents": check_contents,
+}
