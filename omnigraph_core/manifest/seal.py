@@ -2,8 +2,8 @@
 
 `seal` in the details of a commit is a digest of everything else it says, its actor among it, and of
 its parent's seal; `state` is a digest of the tables it published. Bytes that rot in a file of the
-history or of `__manifest` are found by them (`doctor --deep`). They protect from disks and not from
-people: who changes a commit can seal it anew. Commits without a seal are of an older or another writer.
+history or of `__manifest` are found by them when doctor looks deep. They protect from disks and not
+from people: who changes a commit can seal it anew. Commits without a seal are of an older or another writer.
 
 128 bits: a seal is kept for every commit that ever was, and does not compress.
 """
