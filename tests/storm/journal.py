@@ -32,7 +32,7 @@ class Call:
     @property
     def is_unknown(self) -> bool:
         """Nobody was told what became of it; then it may have happened until now, or not at all."""
-        return self.answer.was_killed or self.answer.code < 0 or UNKNOWN in self.answer.err
+        return self.answer.was_killed or UNKNOWN in self.answer.err
 
     @property
     def told(self) -> dict[str, Any]:
