@@ -47,6 +47,7 @@ class Catalog:
 
 
 _BACKUP = "restore it from a backup"
+_APPLY = f"apply the accepted schema with `omnigraph schema apply`: its text is in {layout.SCHEMA_DIR}"
 
 
 class SchemaFilesDisagree(StorageError):
@@ -124,26 +125,39 @@ def load_catalog(control: ControlStore, *, has_other_branches: bool, published_h
         return published_catalog(control, published_hash)
     source = _read_text(control, layout.SCHEMA_SOURCE)
     if source is None:
-        raise SchemaFilesDisagree(f"{layout.SCHEMA_SOURCE} is missing", hint=_BACKUP)
+        raise SchemaFilesDisagree(f"{layout.SCHEMA_SOURCE} is missing", hint=_APPLY)
     schema = _compile_source(source)
     compiled = _read_text(control, layout.SCHEMA_COMPILED)
     state = _read_text(control, layout.SCHEMA_STATE)
     if compiled is None and state is None and not has_other_branches:
         if published_hash not in (None, schema_hash(schema)):
-            raise _edited()
+            raise _edited(published_hash)
         return Catalog(schema, schema_hash(schema), source)
     if compiled is None or state is None:
         missing = layout.SCHEMA_COMPILED if compiled is None else layout.SCHEMA_STATE
-        raise SchemaFilesDisagree(f"{missing} is missing", hint=_BACKUP)
+        raise SchemaFilesDisagree(f"{missing} is missing", hint=_APPLY)
     accepted = _accepted_hash(state)
     if _stored_hash(compiled) != accepted:
         raise SchemaFilesDisagree(
             f"{layout.SCHEMA_COMPILED} is not the schema recorded in {layout.SCHEMA_STATE}",
-            hint="restore both from a backup",
+            hint=_APPLY,
         )
     if schema_hash(schema) != accepted:
-        raise _edited()
+        raise _edited(accepted)
     return Catalog(schema, accepted, source)
+
+
+def put_back_schema_files(control: ControlStore, published: str, guard: Guard) -> bool:
+    """Let the files in the root say what is published, if somebody edited or lost them; did somebody?
+
+    Under the lock of main. An edit that does not change the schema stays.
+    """
+    try:
+        load_catalog(control, has_other_branches=True, published_hash=published)
+    except SchemaFilesDisagree:
+        project_schema(control, published_catalog(control, published), guard)
+        return True
+    return False
 
 
 def has_schema_files(control: ControlStore) -> bool:
@@ -209,10 +223,11 @@ def _compile_source(source: str, path: str = layout.SCHEMA_SOURCE) -> Schema:
         ) from error
 
 
-def _edited() -> SchemaFilesDisagree:
+def _edited(accepted: str | None) -> SchemaFilesDisagree:
+    kept = layout.schema_source_by_hash(accepted or "")
     return SchemaFilesDisagree(
         f"current {layout.SCHEMA_SOURCE} no longer matches the accepted compiled schema",
-        hint=f"undo the edit of {layout.SCHEMA_SOURCE}",
+        hint=f"apply the edit with `omnigraph schema apply`, or undo it: the accepted text is {kept}",
     )
 
 
@@ -238,6 +253,4 @@ def _accepted_hash(state: str) -> str:
             )
         return str(content["schema_ir_hash"])
     except (ValueError, KeyError, TypeError) as error:
-        raise SchemaFilesDisagree(
-            f"{layout.SCHEMA_STATE} is not a schema state file", hint=_BACKUP
-        ) from error
+        raise SchemaFilesDisagree(f"{layout.SCHEMA_STATE} is not a schema state file", hint=_APPLY) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph_core import faults, layout
-from omnigraph_core.catalog.files import keep_schema
+from omnigraph_core.catalog.files import keep_schema, put_back_schema_files
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.migrate.afterwards import finish
@@ -19,7 +19,7 @@ from omnigraph_core.migrate.staging import MigrationStaging
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.evolve import MigrationPlan, plan_migration
-from omnigraph_core.storage import HeldLocks
+from omnigraph_core.storage import HeldLocks, Lock
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door, Published, ReplansUsedUp
 from omnigraph_core.write.freshness import StalePlan
@@ -84,7 +84,7 @@ def _applied(
         plan = _planned(door, attempt, wanted, options)
         plan.require_supported()
         if plan.is_empty:
-            return Applied(plan, attempt.snapshot)
+            return Applied(plan, attempt.snapshot, warnings=_put_back(door, attempt, lock))
         try:
             published = _published(door, attempt, plan, wanted, options)
         except StalePlan:
@@ -92,6 +92,14 @@ def _applied(
         differing = _differing(door, published) if branch == layout.MAIN_BRANCH else ()
         return Applied(plan, published.snapshot, published.commit_id, differing, published.warnings)
     raise ReplansUsedUp(f"branch '{branch}': its tables do not come to rest", hint="try again")
+
+
+def _put_back(door: Door, attempt: Attempt, lock: Lock) -> tuple[str, ...]:
+    """Who applies the schema that main has wants its files to say so."""
+    control, is_main = door.storage.control, attempt.branch == layout.MAIN_BRANCH
+    if is_main and put_back_schema_files(control, attempt.schema_hash, lock.check):
+        return ("the schema files of the graph had been edited or lost; they are what they were again",)
+    return ()
 
 
 def _planned(door: Door, attempt: Attempt, wanted: WantedSchema, options: ApplyOptions) -> MigrationPlan:

@@ -19,7 +19,7 @@ def previewed(storage: Storage, table: Table, staged: StagedWrite) -> Iterator[T
     A detached commit does that. Fragment ids are handed out from the base's highest, so
     the real commit, which `commit_exact` puts on the same content, gives the same ones.
     """
-    doing = f"previewing a {staged.kind.value} of"
+    doing = f"previewing changes ({staged.kind.value}) of"
     with detached(storage, table, staged.transaction.operation, doing) as preview:
         yield preview
 

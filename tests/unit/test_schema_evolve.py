@@ -380,7 +380,7 @@ def test_lines_say_what_happens_and_what_it_costs() -> None:
     assert lines(()) == ("no change",)
     hard = planned("node Old { a: I32 b: I32 } node Gone {}", "node Old { a: I32 }", loss=True)
     assert lines(hard.steps) == (
-        "drop property Old.b, its data too (the table, after the commit)",
+        "drop property Old.b, its data too (the fragments that hold it)",
         "drop node Gone, its data too (metadata only)",
     )
 

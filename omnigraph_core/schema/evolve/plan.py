@@ -115,7 +115,7 @@ class UnsupportedMigration(RefusedError):
         else:
             listed = "".join(f"\n  {described(step)}" for step in refusals)
             message = f"{len(refusals)} changes of the schema are unsupported:{listed}"
-        super().__init__(message, hint="the details of this error list every step of the plan")
+        super().__init__(message, hint="nothing was changed; `omnigraph schema plan` shows every step")
 
     def details(self) -> Mapping[str, object]:
         return {"supported": False, "steps": [step.to_json() for step in self.plan.steps]}

@@ -21,7 +21,7 @@ class Cost(StrEnum):
     NOTHING = "nothing"
     METADATA = "metadata only"
     COLUMN = "one column"
-    TABLE = "the table, after the commit"
+    TABLE = "the fragments that hold it"
 
 
 class Tier(StrEnum):
