@@ -43,7 +43,7 @@ from omnigraph_cli.warm.server import Server
 from tests.support.processes import OMNIGRAPH, REPOSITORY, clean_environment, state_of
 
 _NAME, _LIKENESS = "tests", b"this test session"
-_IDLE_S = 120.0
+_IDLE_S = 600.0
 _STOP_FIRST = "--stop-first"
 _PR_SET_PTRACER, _ANYBODY = 0x59616D61, 2**64 - 1
 _FORKS = os.environ.get("TESTS_START") != "installed"
@@ -71,7 +71,7 @@ class Popen(subprocess.Popen[Any]):
         streams = [number if end == -1 else end for number, end in enumerate((p2cread, c2pwrite, errwrite))]
         command = [_STOP_FIRST] * self.stops_first + [os.fspath(each) for each in args]
         try:
-            connection, self.pid, descriptor = _server().start(command, cwd or ".", env, streams)
+            connection, self.pid, descriptor = _start(command, cwd or ".", env, streams)
             self._command = connection, descriptor
             self._child_created = True
         finally:
@@ -192,9 +192,10 @@ class _Known:
                     self._directory = os.open(self._runtime / "omnigraph", flags)
                 connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
                 connection.connect(place.inside(self._directory, _NAME + place.SOCKET))
-                assert connection.recv(1) == wire.HELLO
-                return connection
-            assert self.is_alive(), "the server for this session's commands is gone"
+                if connection.recv(1) == wire.HELLO:
+                    return connection
+            if not self.is_alive():
+                raise client.GoColdError("the server left")
             time.sleep(0.01)
 
     def _end(self) -> None:
@@ -206,6 +207,17 @@ class _Known:
 
 _known: _Known | None = None
 _starting = threading.Lock()
+
+
+def _start(*what: Any) -> tuple[Any, int, int]:
+    """By a new server, if the one that was there has just left: it had nothing to do for long."""
+    server = _server()
+    try:
+        return server.start(*what)
+    except client.GoColdError:
+        if server.is_alive():
+            raise
+        return _server().start(*what)
 
 
 def _server() -> _Known:
