@@ -205,6 +205,11 @@ def _conflicts_to(run: Run, option: str | None) -> Iterator[ConflictFile]:
             yield file
         except MergeConflicts as error:
             file.write(error.conflicts, error.heads)
+            error.hint = (
+                "settle them by --strategy ours or theirs, or one by one: --conflicts FILE, --resolve FILE"
+                if option is None
+                else f'give each line of {option} a "choice", such as "ours" or "theirs"; then --resolve it'
+            )
             raise
 
 
@@ -229,6 +234,8 @@ def _show(
     dry_run: bool,
     file: ConflictFile | None = None,
 ) -> None:
+    from omnigraph_core.merge.conflicts import shown
+
     uri = graph.location.uri
     content = shapes.merged(result, uri, target, run.actor, source=source, dry_run=dry_run)
     text = _told(result, verb, source, target, dry_run=dry_run)
@@ -241,7 +248,7 @@ def _show(
     for warning in result.warnings:
         run.output.remark(f"warning: {warning}")
     for conflict in result.conflicts:
-        run.output.remark(f"conflict: {conflict.table_key}: {conflict.message}")
+        run.output.remark(f"conflict: {shown(conflict)}")
     if result.conflicts:
         run.output.remark(counted(len(result.conflicts), "conflict"))
     if result.commit_id is not None:
@@ -253,13 +260,17 @@ def _told(result: Merged, verb: str, source: str, target: str, *, dry_run: bool)
     if result.outcome.value == "already_up_to_date":
         return {
             "merge": f"already up to date: {target} has everything of {source}",
-            "revert": f"nothing to revert: nothing of {source} is left on {target}",
+            "revert": f"nothing to revert: nothing of {result.heads.theirs} is left on {target}",
             "reset": f"nothing to reset: {target} holds what {source} holds",
         }[verb]
-    what = {"merge": f"{source} into {target}", "reset": f"{target} to {source}"}
+    what = {
+        "merge": f"{source} into {target}",
+        "reset": f"{target} to {source}",
+        "revert": f"{result.heads.theirs} on {target}",
+    }[verb]
     is_fast_forward = verb == "merge" and result.outcome.value == "fast_forward"
     done = f"would {verb}" if dry_run else _DONE[verb]
-    said = f"{done} {what.get(verb, f'{source} on {target}')}{' (fast-forward)' if is_fast_forward else ''}"
+    said = f"{done} {what}{' (fast-forward)' if is_fast_forward else ''}"
     changes = [
         f"{each.table_key} " + ", ".join(_count(each.upserted, "written") + _count(each.removed, "deleted"))
         for each in result.counts

@@ -99,9 +99,28 @@ def _order(conflict: Conflict) -> tuple[str, bool, str, str, str, str]:
 
 
 def conflict_lines(conflicts: Iterable[Conflict], heads: Heads) -> Iterator[str]:
-    """Lines for a file; each says what heads it is about, so that it can be taken back."""
+    """Lines for a file; each says what heads it is about, so that it can be taken back, and has a place
+    for the choice."""
     for conflict in conflicts:
-        yield json.dumps({**conflict.as_json(), "heads": heads.as_json()}, ensure_ascii=False) + "\n"
+        line = {"choice": None, **conflict.as_json(), "heads": heads.as_json()}
+        yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def shown(conflict: Conflict) -> str:
+    """A conflict in one line: what it is about and, of a property, its values."""
+    text = f"{conflict.table_key}: {conflict.message}"
+    if conflict.kind is not ConflictKind.DIVERGENT_UPDATE:
+        return text
+    base, ours, theirs = (_short(each) for each in (conflict.base, conflict.ours, conflict.theirs))
+    return f"{text} (base {base}, ours {ours}, theirs {theirs})"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+
+
+_SHOWN_CHARACTERS = 40
 
 
 def read_heads(content: Mapping[str, Any], subject: str) -> Heads:

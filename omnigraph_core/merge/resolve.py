@@ -65,7 +65,8 @@ class ResolutionUnfit(BadDataError):
         lines = [f"{name} does not fit the conflicts of this merge"]
         lines += [f"not a conflict: {_said(each)}" for each in unknown]
         lines += [f"no choice for: {_said(each)}" for each in missing]
-        super().__init__("\n".join(map(one_line, lines)))
+        hint = 'give each conflict a "choice", such as "ours" or "theirs"' if missing else None
+        super().__init__("\n".join(map(one_line, lines)), hint=hint)
         self.unknown, self.missing = tuple(unknown), tuple(missing)
 
     def details(self) -> Mapping[str, object]:

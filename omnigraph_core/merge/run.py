@@ -17,7 +17,7 @@ from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError, St
 from omnigraph_core.history.bases import ancestors, find_bases, parents_of
 from omnigraph_core.history.carry import carry_commits
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
-from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, in_order
+from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, in_order, shown
 from omnigraph_core.merge.engine import MergedTable, ValuesDoNotFit, merge_tables
 from omnigraph_core.merge.ground import Ground, common_ground, differing
 from omnigraph_core.merge.judge import broken_rules, change_set
@@ -82,11 +82,11 @@ class MergeConflicts(ConflictError):
     has_lines = True
 
     def __init__(self, conflicts: Sequence[Conflict], target: str, heads: Heads) -> None:
-        shown = [one_line(f"{each.table_key}: {each.message}") for each in conflicts[:_SHOWN_MAX]]
+        lines = [one_line(shown(each)) for each in conflicts[:_SHOWN_MAX]]
         if len(conflicts) > _SHOWN_MAX:
-            shown.append(f"…and {len(conflicts) - _SHOWN_MAX} more")
+            lines.append(f"…and {len(conflicts) - _SHOWN_MAX} more")
         noun = "conflict" if len(conflicts) == 1 else "conflicts"
-        super().__init__("\n".join([f"{len(conflicts)} {noun}; '{target}' is unchanged", *shown]))
+        super().__init__("\n".join([f"{len(conflicts)} {noun}; '{target}' is unchanged", *lines]))
         self.conflicts = tuple(conflicts)
         self.heads = heads
 

@@ -291,6 +291,28 @@ def test_reset_makes_a_branch_what_another_is(place: Path, omnigraph: Omnigraph)
     assert (again["outcome"], again["commit"]) == ("already_up_to_date", None)
 
 
+def test_conflicts_say_their_values_and_what_to_do(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:
+    Graph.open(str(place), SETTINGS).create_branch("left")
+    for branch, age in (("left", 7), ("main", 8)):
+        Graph.open(str(place), SETTINGS).change(
+            f'query q() {{ update Person set {{ age: {age} }} where name = "Ann" }}', branch=branch
+        )
+    file = tmp_path / "c.jsonl"
+    told = omnigraph("branch", "merge", "left", "--store", place, "--conflicts", file)
+    assert told.code == 3
+    said = "Person/Ann: age was changed differently on both sides (base 3, ours 8, theirs 7)"
+    assert told.err.splitlines()[-3:-1] == ["error: 1 conflict; 'main' is unchanged", f"node:Person: {said}"]
+    assert told.err.splitlines()[-1].startswith(f'hint: give each line of {file} a "choice"')
+    assert [json.loads(line)["choice"] for line in file.read_text().splitlines()] == [None]
+    unset = omnigraph("branch", "merge", "left", "--store", place, "--resolve", file)
+    assert (unset.code, 'hint: give each conflict a "choice"' in unset.err) == (7, True)
+    file.write_text(file.read_text().replace('"choice": null', '"choice": "theirs"'))
+    assert omnigraph("branch", "merge", "left", "--store", place, "--resolve", file).code == 0
+    assert people(place)["Ann"] == 7
+    dry = omnigraph("branch", "merge", "dev", "--store", place)
+    assert "hint: settle them by --strategy ours or theirs" in dry.err
+
+
 def test_what_is_so_already_makes_no_commit(place: Path, omnigraph: Omnigraph) -> None:
     wrong = Graph.open(str(place), SETTINGS).log().history("main")[0].commit_id
     assert run(omnigraph, place, "revert", wrong).code == 0
