@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omnigraph_core import faults
+from omnigraph_core.history.bases import ancestors, parents_of
 from omnigraph_core.history.commits import commits_ref, commits_schema
-from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.history.log import CommitLog, GraphCommit
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.log_append import append_absent
+
+
+def unknown_to(log: CommitLog, tip: GraphCommit, ours_id: str) -> list[GraphCommit]:
+    """Everything that the source descends from and the target does not."""
+    parents = parents_of(log)
+    unknown = ancestors(parents, [tip.commit_id]) - ancestors(parents, [ours_id])
+    return [log.commits[id_] for id_ in sorted(unknown) if id_ in log.commits]
 
 
 def carry_commits(tables: Tables, branch: str, commits: Sequence[GraphCommit], operation_id: str) -> None:

@@ -14,8 +14,8 @@ from enum import StrEnum
 from omnigraph_core.change.plan import Intent, plan_changes
 from omnigraph_core.diff.graph import State
 from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError, StorageError
-from omnigraph_core.history.bases import ancestors, find_bases, parents_of
-from omnigraph_core.history.carry import carry_commits
+from omnigraph_core.history.bases import ancestors, find_bases
+from omnigraph_core.history.carry import carry_commits, unknown_to
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, in_order, shown
 from omnigraph_core.merge.engine import MergedTable, ValuesDoNotFit, merge_tables
@@ -169,7 +169,7 @@ class Merge:
             plan = self._planned(attempt, found)
             if plan is None:
                 return None
-            carried = _unknown_to(log, tip, attempt.head.commit_id)
+            carried = unknown_to(log, tip, attempt.head.commit_id)
 
             def before_a(tables: Tables) -> None:
                 states.prove()
@@ -200,7 +200,10 @@ class Merge:
             found = read_branch_log(tables, manifest, commit.branch).commits.get(parent_id)
             if found is not None:
                 return found
-        return _known(read_log(tables, manifest), parent_id)
+        found = read_log(tables, manifest).commits.get(parent_id)
+        if found is None:
+            raise NotFoundError(f"commit {parent_id} is not on record any more")
+        return found
 
     def reset(self, target: str, commit: GraphCommit) -> Merged:
         """Make a branch what it was, or another was, at a commit. No commit if it is that already."""
@@ -233,8 +236,7 @@ class Merge:
             )
             named = f"commit {about.commit_id}" if base is None else f"before commit {about.commit_id}"
             found = self._judged(attempt, sides, _Found(Outcome.MERGED, heads), named)
-            is_recorded = records_head and about.commit_id == attempt.head.commit_id
-            if found.changes_nothing and not is_recorded:
+            if found.changes_nothing and not (records_head and about.commit_id == heads.ours):
                 found = replace(found, outcome=Outcome.UP_TO_DATE)
                 return None
             plan = self._planned(attempt, found)
@@ -378,20 +380,6 @@ class Merge:
 
     def _ours(self, attempt: Attempt) -> State:
         return State(attempt.snapshot, attempt.schema)
-
-
-def _known(log: CommitLog, commit_id: str) -> GraphCommit:
-    try:
-        return log.commits[commit_id]
-    except KeyError:
-        raise NotFoundError(f"commit {commit_id} is not on record any more") from None
-
-
-def _unknown_to(log: CommitLog, tip: GraphCommit, ours_id: str) -> list[GraphCommit]:
-    """Everything that the source descends from and the target does not."""
-    parents = parents_of(log)
-    unknown = ancestors(parents, [tip.commit_id]) - ancestors(parents, [ours_id])
-    return [log.commits[id_] for id_ in sorted(unknown) if id_ in log.commits]
 
 
 def _outcome(found: _Found, commit_id: str | None, source: str | None, warnings: tuple[str, ...]) -> Merged:
