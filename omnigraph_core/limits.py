@@ -22,6 +22,8 @@ LOAD_CONCURRENCY_MAX = 1_000
 # An embedding service answers within seconds or not at all; four retries span its hiccups.
 EMBED_TIMEOUT_DEFAULT_S = 30.0
 EMBED_RETRIES_DEFAULT = 4
+EMBED_DEADLINE_DEFAULT_S = 120.0
+EMBED_BACKOFF_DEFAULT_S = 0.2
 
 # Tables that maintenance rewrites or indexes in parallel; each of them gets a share of the memory limit.
 MAINTENANCE_CONCURRENCY_DEFAULT = 2

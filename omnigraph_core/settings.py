@@ -19,6 +19,8 @@ from pathlib import Path
 from omnigraph_core import layout
 from omnigraph_core.errors import UsageError
 from omnigraph_core.limits import (
+    EMBED_BACKOFF_DEFAULT_S,
+    EMBED_DEADLINE_DEFAULT_S,
     EMBED_RETRIES_DEFAULT,
     EMBED_TIMEOUT_DEFAULT_S,
     LEASE_TTL_DEFAULT_S,
@@ -79,18 +81,23 @@ class S3Settings:
 class EmbedSettings:
     """Which service turns a text into a vector. The key is never part of the `repr`.
 
-    `provider` is `openai` (anything that speaks its protocol), `gemini` or `mock`;
-    without it, whichever key is set decides.
+    `provider` is `openai`, `openrouter`, `openai-compatible` (OpenRouter with either key), `gemini`
+    or `mock`; without it, whichever key is set decides, OpenRouter first.
     """
 
     provider: str | None = None
     model: str | None = None
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     openai_key: str | None = field(default=None, repr=False)
     openrouter_key: str | None = field(default=None, repr=False)
     gemini_key: str | None = field(default=None, repr=False)
     timeout_s: float = EMBED_TIMEOUT_DEFAULT_S
+    """For one try."""
     retries: int = EMBED_RETRIES_DEFAULT
+    deadline_s: float = EMBED_DEADLINE_DEFAULT_S
+    """For all of them together, with the pauses in between."""
+    backoff_s: float = EMBED_BACKOFF_DEFAULT_S
+    """The first pause; each is twice the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +272,8 @@ def _embed(env: Mapping[str, str]) -> EmbedSettings:
         gemini_key=env.get("GEMINI_API_KEY") or None,
         timeout_s=_seconds(env, "OMNIGRAPH_EMBED_TIMEOUT_MS", EMBED_TIMEOUT_DEFAULT_S * 1000) / 1000,
         retries=int(_seconds(env, "OMNIGRAPH_EMBED_RETRY_ATTEMPTS", EMBED_RETRIES_DEFAULT)),
+        deadline_s=_seconds(env, "OMNIGRAPH_EMBED_DEADLINE_MS", EMBED_DEADLINE_DEFAULT_S * 1000) / 1000,
+        backoff_s=_seconds(env, "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS", EMBED_BACKOFF_DEFAULT_S * 1000) / 1000,
     )
 
 

@@ -18,7 +18,7 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.read.search import ranking, text
-from omnigraph_core.read.search.embedding import EmbedderFailed
+from omnigraph_core.read.search.service import EmbedderFailed
 from omnigraph_core.settings import EmbedSettings, Settings, load_settings
 from omnigraph_core.tables.indexes import list_indexes
 from omnigraph_core.tables.search import nearest_ids
@@ -329,7 +329,7 @@ def service() -> Iterator[str]:
     [
         ({"OPENAI_API_KEY": "sk-secret"}, "/v1/embeddings", "Bearer sk-secret"),
         ({"OPENROUTER_API_KEY": "or-secret"}, "/v1/embeddings", "Bearer or-secret"),
-        ({"GEMINI_API_KEY": "g-secret"}, "/v1/models/gemini-embedding-001:embedContent", "g-secret"),
+        ({"GEMINI_API_KEY": "g-secret"}, "/v1/models/gemini-embedding-2:embedContent", "g-secret"),
     ],
 )
 def test_embedders_of_the_environment(

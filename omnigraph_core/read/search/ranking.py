@@ -185,7 +185,7 @@ def _embedder(session: Session) -> Embedder:
     """Created, and the HTTP client imported, only when a text has to become a vector."""
     from omnigraph_core.read.search.embedding import embedder_of
 
-    return embedder_of(session.settings.embed)
+    return embedder_of(session.settings.embed, session.budget.left_s)
 
 
 def _query_vector(session: Session, search: NearestSearch) -> npt.NDArray[np.float64] | None:
@@ -199,6 +199,10 @@ def _query_vector(session: Session, search: NearestSearch) -> npt.NDArray[np.flo
                 f"'{search.property}' was embedded with {search.model}, not with {embedder.model}",
                 hint="set OMNIGRAPH_EMBED_MODEL to the model of the property",
             )
-        return np.asarray(embedder.embed(value, search.dimension), np.float32).astype(np.float64)
+        try:
+            found = embedder.embed(value, search.dimension)
+        finally:
+            session.budget.check_time()
+        return np.asarray(found, np.float32).astype(np.float64)
     assert isinstance(value, tuple)
     return np.asarray(value, np.float32).astype(np.float64)

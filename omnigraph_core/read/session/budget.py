@@ -49,6 +49,10 @@ class Budget:
             assert self._timeout is not None
             raise QueryTimeout(self._timeout)
 
+    def left_s(self) -> float | None:
+        """How many seconds are left; None for any number."""
+        return None if self._deadline is None else self._deadline - time.monotonic()
+
     def check_rows(self, rows: int, columns: int) -> None:
         """Raise if a result of this size does not fit: 8 bytes per row and column, briefly twice."""
         self.check_bytes(rows, rows * max(columns, 1) * 16)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph_core.errors import BadDataError
-from omnigraph_core.load.formats import parquet as parquet_module
+from omnigraph_core.load.formats import parquet_sizes
 from omnigraph_core.load.formats.compressed import DamagedInput
 from omnigraph_core.load.formats.parquet import ParquetSource, read_parquet
 from omnigraph_core.load.formats.typed_values import fits, widen
@@ -333,7 +333,7 @@ def test_no_rows_are_one_piece_without_rows(tmp_path: Path) -> None:
 
 
 def test_a_file_comes_in_pieces_and_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_module, "_BATCH_ROWS", 700)
+    monkeypatch.setattr(parquet_sizes, "PARQUET_BATCH_ROWS", 700)
     path = tmp_path / "in.parquet"
     pq.write_table(
         pa.table({"k": [f"k{n}" for n in range(5_000)], "n": range(5_000)}), path, row_group_size=2_000
@@ -350,12 +350,11 @@ def test_a_file_comes_in_pieces_and_is_described(tmp_path: Path, monkeypatch: py
     assert (events[-1].done, events[-1].total) == (source.size, source.size)
 
 
-def test_large_rows_come_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_module, "_BATCH_BYTES", 100_000)
+def test_large_rows_come_in_small_batches(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     blobs = [bytes([n]) * 30_000 for n in range(20)]
     pq.write_table(pa.table({"x": pa.array(blobs)}), path, use_dictionary=False)
-    pieces = list(read_parquet(ParquetSource(str(path)), entity("T"), Violations()))
+    pieces = list(read_parquet(ParquetSource(str(path), batch_bytes=100_000), entity("T"), Violations()))
     assert max(piece.rows.num_rows for piece in pieces) <= 4
     assert sum(piece.rows.num_rows for piece in pieces) == 20
 
@@ -381,3 +380,15 @@ def test_a_file_that_is_not_whole(tmp_path: Path, damage: str) -> None:
     assert isinstance(caught.value, BadDataError)
     assert str(caught.value).startswith(f"{path}: ")
     assert caught.value.details() == {"file": str(path)}
+
+
+def test_texts_far_larger_than_their_file_come_a_few_at_a_time(tmp_path: Path) -> None:
+    """A text that occurs often is stored once; its rows are counted by what they take when decoded."""
+    path = tmp_path / "in.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 3_000, pa.int32()), ["x" * 10_000])
+    pq.write_table(pa.table({"k": texts, "n": range(3_000)}), path)
+    assert path.stat().st_size < 100_000
+    source = ParquetSource(str(path), batch_bytes=1_000_000)
+    pieces = list(read_parquet(source, entity("K"), Violations()))
+    assert max(piece.rows.num_rows for piece in pieces) <= 100
+    assert sum(piece.rows.num_rows for piece in pieces) == 3_000
