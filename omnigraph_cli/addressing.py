@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from omnigraph_core import layout
@@ -66,6 +67,23 @@ def is_file(address: Address, settings: Settings) -> bool:
 
     location = parse_location(address.place, settings.working_directory)
     return location.is_local and os.path.exists(location.root) and not os.path.isdir(location.root)
+
+
+def share_with_group(place: str, settings: Settings) -> None:
+    """Let the files of this command be the group's, if the graph's directory is.
+
+    Lance makes most of them, with the permissions that the process gives to every new file; most
+    users' would keep the others of the group out of what this command makes.
+    """
+    from omnigraph_core.storage import parse_location
+
+    location = parse_location(place, settings.working_directory)
+    try:
+        shared = location.is_local and os.stat(location.root).st_mode & stat.S_IWGRP
+    except OSError:
+        return
+    if shared:
+        os.umask(os.umask(0o077) & ~stat.S_IRWXG)
 
 
 def _beside(config_file: Path, store: str) -> str:

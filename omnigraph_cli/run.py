@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.models import OptionInfo
 
-from omnigraph_cli.addressing import Address, find_graph, given_place, is_file
+from omnigraph_cli.addressing import Address, find_graph, given_place, is_file, share_with_group
 from omnigraph_cli.arguments import Command, Group
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import OBJECTS_BETWEEN_COLLECTIONS
@@ -56,7 +56,9 @@ class Run:
     def open(self, mode: OpenMode) -> Graph:
         from omnigraph_core.graph import Graph
 
-        graph = Graph.open(self.address().place, self.settings, mode)
+        place = self.address().place
+        share_with_group(place, self.settings)
+        graph = Graph.open(place, self.settings, mode)
         for warning in graph.warnings:
             self.output.remark(f"warning: {warning}")
         return graph

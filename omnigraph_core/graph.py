@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from omnigraph_core.history.recoveries import Recovery
     from omnigraph_core.read.answer.result import QueryResult
     from omnigraph_core.schema.evolve import MigrationPlan
-    from omnigraph_core.write.sidecar import Sidecar
+    from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
     from omnigraph_core.write.sweep import SweepReport
 
 
@@ -192,9 +192,15 @@ class Graph(GraphOperations):
 
     def pending(self) -> list[Sidecar]:
         """Writes that have begun and not ended, of live writers and of dead ones."""
-        from omnigraph_core.write.sidecar import read_pending
+        from omnigraph_core.write.sidecar import read_all
 
-        return read_pending(self._storage.control)
+        return read_all(self._storage.control)[0]
+
+    def unreadable(self) -> list[SidecarUnreadable]:
+        """Records of such writes that cannot be read: what is pending beside the others is not known."""
+        from omnigraph_core.write.sidecar import read_all
+
+        return read_all(self._storage.control)[1]
 
     def recoveries(self) -> list[Recovery]:
         """Every repair there ever was, oldest first."""

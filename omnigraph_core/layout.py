@@ -85,6 +85,13 @@ def table_path(kind: EntityKind, type_name: str) -> str:
     return f"{directory}/{fnv1a64_hex(type_name)}"
 
 
+def is_table_path(kind: EntityKind, path: str) -> bool:
+    """Can a type of this kind have its dataset there?"""
+    directory, _, name = path.partition("/")
+    hexadecimal = len(name) == 16 and not set(name) - set("0123456789abcdef")
+    return hexadecimal and directory == (NODES_DIR if kind == "node" else EDGES_DIR)
+
+
 def schema_by_hash(schema_hash: str) -> str:
     """Where the compiled schema with this hash (`sha256:<hex>`) is kept for old snapshots."""
     return f"{SCHEMA_DIR}/{schema_hash.removeprefix('sha256:')}.json"

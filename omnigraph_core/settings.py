@@ -16,7 +16,13 @@ from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
-from omnigraph_core import layout
+from omnigraph_core.config_file import (
+    TRUST_VARIABLE,
+    ConfigFile,
+    UserConfig,
+    find_config,
+    read_user_config,
+)
 from omnigraph_core.errors import UsageError
 from omnigraph_core.limits import (
     EMBED_BACKOFF_DEFAULT_S,
@@ -36,8 +42,6 @@ from omnigraph_core.times import parse_duration
 
 DEFAULT_REGION = "us-east-1"
 _SIZE = pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?:(?P<unit>[kKmMgGtT])i?)?[bB]?")
-_CONFIG_KEYS = frozenset({"store", "branch", "actor"})
-_USER_CONFIG_KEYS = frozenset({"warm"})
 
 
 class TraversalMode(StrEnum):
@@ -45,16 +49,6 @@ class TraversalMode(StrEnum):
 
     INDEXED = "indexed"
     CSR = "csr"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """The nearest `omnigraph.toml` upwards from the working directory."""
-
-    path: Path
-    store: str | None = None
-    branch: str | None = None
-    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +141,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
     """Read the process's environment and config file, or the ones given by a test."""
     env = os.environ if environment is None else environment
     directory = _working_directory() if cwd is None else cwd
+    user = read_user_config(env)
     return Settings(
         store=_text(env, "OMNIGRAPH_STORE"),
         branch=_text(env, "OMNIGRAPH_BRANCH"),
@@ -155,7 +150,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         fsync=_switch(env, "OMNIGRAPH_FSYNC", default=True),
         failpoints=env.get("OMNIGRAPH_FAILPOINTS", ""),
         color=_color(env),
-        config=_find_config(directory),
+        config=find_config(directory, user, trusts_all=_switch(env, TRUST_VARIABLE, default=False)),
         working_directory=directory,
         s3=_s3(env),
         traversal_mode=_traversal_mode(env),
@@ -168,7 +163,7 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         spark=SparkSettings(
             _text(env, "JAVA_HOME"), _text(env, "SPARK_HOME"), shutil.which("java", path=env.get("PATH", ""))
         ),
-        warm_idle_s=_warm(env),
+        warm_idle_s=_warm(env, user),
     )
 
 
@@ -343,53 +338,14 @@ def _color(env: Mapping[str, str]) -> str | None:
     return None
 
 
-def _warm(env: Mapping[str, str]) -> float | None:
+def _warm(env: Mapping[str, str], user: UserConfig) -> float | None:
     """OMNIGRAPH_WARM, else `warm` in the user's own config file: never in a graph's, which others write."""
     text, where = env.get("OMNIGRAPH_WARM"), "OMNIGRAPH_WARM"
     if text is None:
-        path = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or "/", ".config"), layout.USER_CONFIG)
-        text, where = _read_toml(path, _USER_CONFIG_KEYS).get("warm", ""), f"{path}: 'warm'"
+        text, where = user.warm, f"{user.path}: 'warm'"
     if text.strip().lower() in ("", "0", "off", "no", "false"):
         return None
     seconds = parse_duration(text)
     if seconds is None:
         raise UsageError(f"{where}: '{text}' is not a time", hint="such as 10m, 1h or off")
     return seconds
-
-
-def _find_config(directory: Path) -> ConfigFile | None:
-    for folder in (directory, *directory.parents):
-        path = folder / layout.CONFIG_FILE
-        try:
-            found = path.is_file()
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        if found:
-            return _read_config(path)
-    return None
-
-
-def _read_config(path: Path) -> ConfigFile:
-    return ConfigFile(path=path, **_read_toml(path, _CONFIG_KEYS))
-
-
-def _read_toml(path: Path, known: frozenset[str]) -> dict[str, str]:
-    """The keys of a config file; none if there is no file."""
-    try:
-        text = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    import tomllib
-
-    try:
-        content = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
-    for key, value in content.items():
-        if key not in known:
-            raise UsageError(f"{path}: unknown key '{key}'", hint="known keys: " + ", ".join(sorted(known)))
-        if not isinstance(value, str) or not value:
-            raise UsageError(f"{path}: '{key}' must be a non-empty string")
-    return content

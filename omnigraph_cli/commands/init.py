@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph_cli.addressing import configured_place, is_file
+from omnigraph_cli.addressing import configured_place, is_file, share_with_group
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import read_source
 from omnigraph_core import layout, shapes
@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         place = address.place if address else layout.DEFAULT_GRAPH
         if address and is_file(address, run.settings):
             raise RefusedError(f"{place} is a file, not a directory", hint="use a new or an empty directory")
+        share_with_group(place, run.settings)
         graph = Graph.init(
             place, source, run.settings, source_name=source_name, actor=run.actor, message=run.message
         )

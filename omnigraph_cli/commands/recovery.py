@@ -12,7 +12,7 @@ from omnigraph_core.errors import NotFoundError
 
 if TYPE_CHECKING:
     from omnigraph_core.history.recoveries import Recovery
-    from omnigraph_core.write.sidecar import Sidecar
+    from omnigraph_core.write.sidecar_record import Sidecar
 
 
 def register(app: typer.Typer) -> None:
@@ -24,12 +24,14 @@ def register(app: typer.Typer) -> None:
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_ONLY)
-        pending, done = graph.pending(), graph.recoveries()
-        content = shapes.recovery_list(pending, done)
+        pending, unreadable, done = graph.pending(), graph.unreadable(), graph.recoveries()
+        content = shapes.recovery_list(pending, unreadable, done)
         rows = [_pending_row(sidecar) for sidecar in pending]
+        rows += [(each.path, "unreadable", "", "", "", "") for each in unreadable]
         rows += [_recovery_row(recovery) for recovery in reversed(done)]
         columns = ["operation", "outcome", "branch", "for", "writer", "commit"]
-        run.output.rows(content, f"{len(pending)} pending, {len(done)} done", columns, rows)
+        waiting = len(pending) + len(unreadable)
+        run.output.rows(content, f"{waiting} pending, {len(done)} done", columns, rows)
 
     @command(
         group, "show", takes_graph=False, examples=["omnigraph recovery show 01M7H4VA4FNR55VW8757V8RBAS"]
@@ -63,12 +65,17 @@ def register(app: typer.Typer) -> None:
         echo_target(run, "recovery run", graph.location)
         # A dead writer's lease must be watched until it expires; a local lock is free at once.
         report = graph.prepare_for_writing(patient=not graph.location.is_local)
+        said = {str(each) for each in report.unreadable}
         for warning in graph.warnings:
+            if warning in said:
+                continue
             run.output.remark(f"warning: {warning}")
         content = shapes.recovery_run(report)
         lines = [f"{each.recovery_kind} {each.operation_id} on {each.branch}" for each in report.recovered]
         lines += [f"live {operation}: its writer is still active" for operation in report.live]
         run.output.result(content, *(lines or ["nothing to recover"]))
+        if report.unreadable:
+            raise report.unreadable[0]
 
 
 def _pending_row(sidecar: Sidecar) -> tuple[object, ...]:

@@ -21,13 +21,16 @@ def register(app: typer.Typer) -> None:
         head = snapshot.head
         branches = graph.branches()
         holders = {name: holder for name in branches if (holder := graph.lock_holder(name))}
-        pending = graph.pending()
-        content = shapes.status(graph.location.uri, address.because, snapshot, branches, pending, holders)
+        pending, unreadable = graph.pending(), graph.unreadable()
+        content = shapes.status(
+            graph.location.uri, address.because, snapshot, branches, pending, unreadable, holders
+        )
         lines = [f"graph {graph.location.uri} (from {address.because})"]
         lines.append(f"branch {branch}, head {head.commit_id if head else 'none'}")
         lines += [f"  {entry.table_key}  {entry.row_count}" for entry in snapshot.tables.values()]
         lines += [f"lock on {name}: {holder}" for name, holder in holders.items()]
         lines += [f"pending: {each.operation_id} on {each.branch} by {each.actor_id}" for each in pending]
+        lines += [f"unreadable: {each}" for each in unreadable]
         if pending and not holders:
             lines.append("no writer is active: `omnigraph recovery run`, or the next write, will recover it")
         run.output.result(content, *lines)

@@ -12,18 +12,18 @@ in `__manifest` protects the version they were forked at.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.sealed import seal, unseal
-from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.branch import Branch, branch_name
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.tables.fork_refs import Fork, decode_ref, read_fork, ref_path
+from omnigraph_core.tables.fork_refs import Fork, decode_ref, is_identity, read_fork, ref_path
 
 _VERSION = 1
 _SUFFIX = ".json"
@@ -100,7 +100,10 @@ def read_deleted(control: ControlStore) -> list[DeletedBranch]:
 
 def deleted_identities(control: ControlStore) -> list[str]:
     """Of all records, readable or not."""
-    return [file.removesuffix(_SUFFIX) for file in control.list(layout.DELETED_DIR) if file.endswith(_SUFFIX)]
+    names = (
+        file.removesuffix(_SUFFIX) for file in control.list(layout.DELETED_DIR) if file.endswith(_SUFFIX)
+    )
+    return [name for name in names if is_identity(name)]
 
 
 def read_gone(control: ControlStore, identity: str) -> DeletedBranch | None:
@@ -117,8 +120,8 @@ def read_record(control: ControlStore, identity: str) -> DeletedBranch | None:
         return None
     try:
         return _from_json(identity, unseal(found.data, _VERSION))
-    except (ValueError, KeyError, TypeError) as error:
-        raise DeletedDamaged(path, str(error) or repr(error)) from error
+    except ValueError as error:
+        raise DeletedDamaged(path, str(error)) from error
 
 
 def find_aside(tables: Tables, branch: Branch) -> DeletedBranch | None:
@@ -142,36 +145,20 @@ def _is_live(control: ControlStore, record: DeletedBranch) -> bool:
     return fork is not None and fork.identity == record.fork.identity
 
 
-def _from_json(identity: str, content: Mapping[str, Any]) -> DeletedBranch:
-    ref = _text(content, "ref").encode()
-    fork = decode_ref(_text(content, "branch"), ref)
-    if fork is None or fork.identity != identity or content["branch_identity"] != identity:
+def _from_json(identity: str, content: Fields) -> DeletedBranch:
+    ref = content.text("ref").encode()
+    fork = decode_ref(branch_name(content, "branch"), ref)
+    if fork is None or fork.identity != identity or content.text("branch_identity") != identity:
         raise ValueError("its ref is not that of the branch it is named after")
-    return DeletedBranch(
+    record = DeletedBranch(
         fork=fork,
         ref=ref,
-        twin=_optional_text(content, "twin"),
-        head=_optional_text(content, "head"),
-        manifest_version=_whole(content, "manifest_version"),
-        actor_id=_text(content, "actor_id"),
-        deleted_at=_whole(content, "deleted_at"),
-        revision=_text(content, "revision"),
+        twin=content.optional_text("twin"),
+        head=content.optional_text("head"),
+        manifest_version=content.whole("manifest_version"),
+        actor_id=content.text("actor_id"),
+        deleted_at=content.whole("deleted_at"),
+        revision=content.text("revision"),
     )
-
-
-def _text(content: Mapping[str, Any], key: str) -> str:
-    value = content[key]
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{key} is not a text: {value!r}")
-    return value
-
-
-def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
-    return None if content[key] is None else _text(content, key)
-
-
-def _whole(content: Mapping[str, Any], key: str) -> int:
-    value = content[key]
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{key} is not a number: {value!r}")
-    return value
+    content.end()
+    return record

@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any
+from functools import partial
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.fields import Fields, is_ulid
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.names import read_names
 from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.history.tags import decode_tag
-from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.branch import Branch, branch_name
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
@@ -203,7 +204,8 @@ def _has_tag(control: ControlStore, move: Move) -> bool:
 
 
 def _ids(control: ControlStore, folder: str) -> list[str]:
-    return [file.removesuffix(_SUFFIX) for file in control.list(folder) if file.endswith(_SUFFIX)]
+    names = (file.removesuffix(_SUFFIX) for file in control.list(folder) if file.endswith(_SUFFIX))
+    return [name for name in names if is_ulid(name)]
 
 
 def _read(control: ControlStore, operation_id: str, path: str) -> Move | None:
@@ -212,49 +214,36 @@ def _read(control: ControlStore, operation_id: str, path: str) -> Move | None:
         return None
     try:
         return _from_json(operation_id, unseal(found.data, _VERSION))
-    except (ValueError, KeyError, TypeError) as error:
-        raise MoveDamaged(path, str(error) or repr(error)) from error
+    except ValueError as error:
+        raise MoveDamaged(path, str(error)) from error
 
 
-def _from_json(operation_id: str, content: Mapping[str, Any]) -> Move:
-    if content["operation_id"] != operation_id:
-        raise ValueError(f"it says that it is operation {content['operation_id']!r}")
-    kind = MoveKind(content["kind"])
-    identity = _optional_text(content, "identity")
+def _from_json(operation_id: str, content: Fields) -> Move:
+    if content.text("operation_id") != operation_id:
+        raise content.refuse("operation_id", "that of its file")
+    kind = MoveKind(content.text("kind"))
+    identity = content.optional_text("identity")
     if identity is None and kind not in (MoveKind.BRANCH_CREATE, MoveKind.TAG_DELETE):
         raise ValueError("it does not say of which branch or tag it is")
-    if (kind is MoveKind.BRANCH_RENAME) != (content["new_name"] is not None):
+    name_in = content.text if kind.is_of_tag else partial(branch_name, content)
+    new_name = content.optional_text("new_name")
+    if (kind is MoveKind.BRANCH_RENAME) != (new_name is not None):
         raise ValueError("a rename has a new name, and nothing else has")
-    return Move(
+    lineage = content.optional_text("lineage")
+    move = Move(
         operation_id=operation_id,
         kind=kind,
-        name=_text(content, "name"),
+        name=name_in("name"),
         identity=identity,
-        twin=_optional_text(content, "twin"),
-        commit_id=_optional_text(content, "commit_id"),
-        actor_id=_text(content, "actor_id"),
-        created_at=_whole(content, "created_at"),
-        message=_optional_text(content, "message"),
-        undoes=_optional_text(content, "undoes"),
-        tag=_optional_text(content, "tag"),
-        lineage=_optional_text(content, "lineage"),
-        new_name=_optional_text(content, "new_name"),
+        twin=content.optional_text("twin"),
+        commit_id=content.optional_text("commit_id"),
+        actor_id=content.text("actor_id"),
+        created_at=content.whole("created_at"),
+        message=content.optional_text("message"),
+        undoes=content.optional_text("undoes"),
+        tag=content.optional_text("tag"),
+        lineage=None if lineage is None else branch_name(content, "lineage"),
+        new_name=None if new_name is None else branch_name(content, "new_name"),
     )
-
-
-def _text(content: Mapping[str, Any], key: str) -> str:
-    value = content[key]
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{key} is not a text: {value!r}")
-    return value
-
-
-def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
-    return None if content[key] is None or content[key] == "" else _text(content, key)
-
-
-def _whole(content: Mapping[str, Any], key: str) -> int:
-    value = content[key]
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{key} is not a number: {value!r}")
-    return value
+    content.end()
+    return move

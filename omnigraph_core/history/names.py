@@ -12,12 +12,12 @@ branch's name is another line's has a name of its own that is never used again, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.history.sealed import seal, unseal
-from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.branch import Branch, branch_name
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
 
@@ -79,8 +79,8 @@ def read_names(control: ControlStore) -> BranchNames:
         return BranchNames()
     try:
         return BranchNames(tuple(_entries(unseal(found.data, _VERSION))), found.e_tag)
-    except (ValueError, KeyError, TypeError) as error:
-        raise NamesDamaged(str(error) or repr(error)) from error
+    except ValueError as error:
+        raise NamesDamaged(str(error)) from error
 
 
 def write_names(control: ControlStore, entries: Sequence[NameEntry], known: BranchNames) -> None:
@@ -103,16 +103,20 @@ def write_names(control: ControlStore, entries: Sequence[NameEntry], known: Bran
         control.replace(layout.NAMES_RECORD, seal(content), known.e_tag)
 
 
-def _entries(content: Mapping[str, Any]) -> list[NameEntry]:
-    found = [_entry(each) for each in content["branches"]]
+def _entries(content: Fields) -> list[NameEntry]:
+    found = [_entry(each) for each in content.objects("branches")]
+    content.end()
     if len({each.lineage for each in found}) != len(found):
         raise ValueError("a line has two names")
     return found
 
 
-def _entry(each: Mapping[str, Any]) -> NameEntry:
-    identity = each["identity"]
-    texts = [each["lineage"], each["name"], each["revision"], *([] if identity is None else [identity])]
-    if not all(isinstance(text, str) and text for text in texts):
-        raise ValueError(f"not the name of a branch: {each!r}")
-    return NameEntry(each["lineage"], identity, each["name"], each["revision"])
+def _entry(each: Fields) -> NameEntry:
+    entry = NameEntry(
+        lineage=branch_name(each, "lineage"),
+        identity=each.optional_text("identity"),
+        name=branch_name(each, "name"),
+        revision=each.text("revision"),
+    )
+    each.end()
+    return entry

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.history.commits import actors_schema
 from omnigraph_core.history.damage import check_audits
 from omnigraph_core.manifest.branch import lineage_of, name_of
@@ -43,6 +44,16 @@ class TableOutcome:
     from_version: int
     to_version: int
     classification: str
+
+    @staticmethod
+    def from_record(content: Fields) -> TableOutcome:
+        """As it is written down; ValueError if it is anything else."""
+        return TableOutcome(
+            content.text("table_key"),
+            content.whole("from_version"),
+            content.whole("to_version"),
+            content.optional_text("classification") or "",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +172,7 @@ def _decoded(row: dict[str, Any], created_at: int) -> Recovery:
         operation_id=row["operation_id"],
         sidecar_writer_kind=row["sidecar_writer_kind"],
         outcomes=tuple(
-            TableOutcome(
-                entry["table_key"],
-                entry["from_version"],
-                entry["to_version"],
-                entry.get("classification", ""),
-            )
-            for entry in json.loads(row["per_table_outcomes_json"])
+            TableOutcome.from_record(Fields(entry)) for entry in json.loads(row["per_table_outcomes_json"])
         ),
         created_at=created_at,
         branch=name_of(row.get("manifest_branch")),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from omnigraph_core.fields import Fields
 from omnigraph_core.jsontext import parse_json
 
 _DIGEST = "digest"
@@ -21,16 +21,19 @@ def seal(content: Mapping[str, object]) -> bytes:
     return (json.dumps({**content, _DIGEST: _digest(content)}, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def unseal(data: bytes, version: int) -> dict[str, Any]:
-    """What a record says; `ValueError` unless it is of this version, and as it was written."""
+def unseal(data: bytes, version: int, *, always: bool = True) -> Fields:
+    """What a record says; `ValueError` unless it is of this version, and as it was written.
+
+    Without `always` a record need not have a digest: earlier writers of its kind gave it none.
+    """
     content = parse_json(data)
-    if not isinstance(content, dict):
-        raise ValueError("it is not an object")
-    if content["schema_version"] != version:
-        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
-    if content.pop(_DIGEST, None) != _digest(content):
+    found = Fields(content)
+    if found.whole("schema_version") != version:
+        raise ValueError(f"version {content['schema_version']} is not known; upgrade omnigraph first")
+    sealed = content.pop(_DIGEST, None)
+    if (always or sealed is not None) and sealed != _digest(content):
         raise ValueError("it was changed after it was written")
-    return content
+    return found
 
 
 def _digest(content: Mapping[str, object]) -> str:

@@ -8,14 +8,14 @@ So a tag that cannot be read is damage; it is never taken for one that is not th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import unquote
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.history.limits import TAG_PATH_CHARACTERS_MAX
 from omnigraph_core.history.sealed import seal, unseal
-from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.branch import Branch, branch_name, is_branch_name
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
 
@@ -87,7 +87,8 @@ class Tag:
 def tag_names(control: ControlStore) -> list[str]:
     """The names of all tags, readable or not."""
     found = control.list(layout.TAGS_DIR)
-    return sorted(unquote(file.removesuffix(_SUFFIX)) for file in found if file.endswith(_SUFFIX))
+    names = (unquote(file.removesuffix(_SUFFIX)) for file in found if file.endswith(_SUFFIX))
+    return sorted(name for name in names if is_branch_name(name))
 
 
 def read_tags(control: ControlStore) -> list[Tag]:
@@ -118,38 +119,22 @@ def decode_tag(name: str, data: bytes) -> Tag:
     """What the object of a tag says; `TagDamaged` unless all of it is as expected."""
     try:
         return _from_json(name, unseal(data, _VERSION))
-    except (ValueError, KeyError, TypeError) as error:
-        raise TagDamaged(name, layout.tag(name), str(error) or repr(error)) from error
+    except ValueError as error:
+        raise TagDamaged(name, layout.tag(name), str(error)) from error
 
 
-def _from_json(name: str, content: Mapping[str, Any]) -> Tag:
-    if content["name"] != name:
-        raise ValueError(f"it says that its name is {content['name']!r}")
-    return Tag(
+def _from_json(name: str, content: Fields) -> Tag:
+    if content.text("name") != name:
+        raise content.refuse("name", "that of its file")
+    tag = Tag(
         name=name,
-        commit_id=_text(content, "commit_id"),
-        on=Branch(_text(content, "branch"), _optional_text(content, "branch_identity")),
-        manifest_version=_whole(content, "manifest_version"),
-        actor_id=_text(content, "actor_id"),
-        message=_optional_text(content, "message"),
-        created_at=_whole(content, "created_at"),
-        revision=_text(content, "revision"),
+        commit_id=content.ulid("commit_id"),
+        on=Branch(branch_name(content, "branch"), content.optional_text("branch_identity")),
+        manifest_version=content.whole("manifest_version"),
+        actor_id=content.text("actor_id"),
+        message=content.optional_text("message"),
+        created_at=content.whole("created_at"),
+        revision=content.text("revision"),
     )
-
-
-def _text(content: Mapping[str, Any], key: str) -> str:
-    value = content[key]
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{key} is not a text: {value!r}")
-    return value
-
-
-def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
-    return None if content[key] is None or content[key] == "" else _text(content, key)
-
-
-def _whole(content: Mapping[str, Any], key: str) -> int:
-    value = content[key]
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{key} is not a number: {value!r}")
-    return value
+    content.end()
+    return tag

@@ -103,6 +103,11 @@ def _files(path: str, s3: S3Settings | None) -> list[str]:
     for each in found:
         if each.is_dir():
             raise UsageError(f"'{each}' is a directory inside the directory of inputs '{path}'")
+        if not each.is_file():
+            raise UsageError(
+                f"'{each}' in the directory of inputs '{path}' is not a file",
+                hint="a FIFO or a device is read only when it is named itself",
+            )
         if _format_of(each.name) is None:
             raise UsageError(f"'{each}': cannot tell the format of this file", hint=_known_suffixes())
     if not found:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from omnigraph_core import layout
+from omnigraph_core.fields import Fields
+from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
+
+# Each part of a name is a directory of its own: `.` and `..` are none.
+_PART = pattern(r"(?!\.)[A-Za-z0-9._-]+")
 
 
 def lineage_of(name: str) -> str | None:
@@ -14,6 +19,19 @@ def lineage_of(name: str) -> str | None:
 def name_of(lineage: str | None) -> str:
     """The graph branch of a Lance branch: what `lineage_of` undoes."""
     return lineage or layout.MAIN_BRANCH
+
+
+def is_branch_name(name: str) -> bool:
+    """Can a branch have it? It becomes a path, so one that was read from a record is not believed."""
+    return ".." not in name and all(_PART.fullmatch(part) for part in name.split("/"))
+
+
+def branch_name(record: Fields, key: str) -> str:
+    """The member of a record that names a branch, or a line of versions."""
+    name = record.text(key)
+    if not is_branch_name(name):
+        raise record.refuse(key, "the name of a branch")
+    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.commit import Commit, OfCommit
 from omnigraph_core.records import dataclass
@@ -95,10 +96,21 @@ class GraphHead(OfCommit):
         return _fields(self.commit) | own
 
     @staticmethod
-    def from_fields(content: Mapping[str, Any]) -> GraphHead:
-        """What `to_fields` made; ValueError, TypeError or KeyError if it is anything else."""
-        commit = Commit(**{key: value for key, value in content.items() if key in Commit.__slots__})
-        return GraphHead(commit, content["operation_id"], Outcome(content["outcome"]), content["lock_token"])
+    def from_record(content: Fields) -> GraphHead:
+        """What `to_fields` made; ValueError if it is anything else. A newer writer may have said more."""
+        commit = Commit(
+            commit_id=content.text("commit_id"),
+            parent_commit_id=content.optional_text("parent_commit_id"),
+            merged_parent_commit_id=content.optional_text("merged_parent_commit_id"),
+            actor_id=content.optional_text("actor_id"),
+            created_at=content.whole("created_at"),
+            operation=content.optional_text("operation"),
+            schema_hash=content.optional_text("schema_hash"),
+            message=content.optional_text("message"),
+            details=content.optional_text("details"),
+        )
+        outcome = Outcome(content.text("outcome"))
+        return GraphHead(commit, content.text("operation_id"), outcome, content.whole("lock_token"))
 
     def to_json(self) -> str:
         return _compact(self.to_fields())
@@ -106,9 +118,9 @@ class GraphHead(OfCommit):
     @staticmethod
     def from_json(text: str) -> GraphHead:
         try:
-            return GraphHead.from_fields(parse_json(text))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise StorageError(f"__manifest: the graph_head row cannot be read: {error!r}") from error
+            return GraphHead.from_record(Fields(parse_json(text)))
+        except (ValueError, TypeError) as error:
+            raise StorageError(f"__manifest: the graph_head row cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +144,18 @@ class VersionMetadata:
     @staticmethod
     def from_json(text: str | None) -> VersionMetadata:
         """Lenient about keys: older writers knew fewer, newer ones may know more."""
-        known = VersionMetadata.__slots__
         try:
-            content = parse_json(text) if text else {}
-            fields = {key: value for key, value in content.items() if key in known}
-        except (ValueError, AttributeError) as error:
+            content = Fields(parse_json(text) if text else {})
+            return VersionMetadata(
+                manifest_path=content.optional_text("manifest_path") or "",
+                manifest_size=content.optional_whole("manifest_size"),
+                e_tag=content.optional_text("e_tag"),
+                naming_scheme=content.optional_text("naming_scheme"),
+                commit_id=content.optional_text("commit_id"),
+                generation=content.whole("generation", default=1),
+            )
+        except ValueError as error:
             raise StorageError(f"__manifest: a table_version row cannot be read: {error}") from error
-        return VersionMetadata(**{"manifest_path": "", **fields})
 
 
 def version_object_id(table_key: str, version: int) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from omnigraph_core.errors import OmnigraphError
     from omnigraph_core.manifest.snapshot import Snapshot
     from omnigraph_core.storage import LockHolder
-    from omnigraph_core.write.sidecar import Sidecar
+    from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
 
 
 def failure(error: OmnigraphError) -> JsonObject:
@@ -65,6 +65,7 @@ def status(
     of: Snapshot,
     branches: Sequence[str],
     pending: Iterable[Sidecar],
+    unreadable: Iterable[SidecarUnreadable],
     holders: Mapping[str, LockHolder],
 ) -> JsonObject:
     """`because` says where the graph's place was found; `holders` are by branch."""
@@ -82,6 +83,7 @@ def status(
             {"operation_id": each.operation_id, "branch": each.branch, "actor_id": each.actor_id}
             for each in pending
         ],
+        "unreadable": [{"path": each.path, "error": str(each)} for each in unreadable],
         "locks": [{"branch": name, **holder.as_json()} for name, holder in holders.items()],
     }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from omnigraph_core.maintenance.maintain import Maintained
     from omnigraph_core.maintenance.optimized import Optimized
     from omnigraph_core.maintenance.repair import Repaired
-    from omnigraph_core.write.sidecar import Sidecar
+    from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
     from omnigraph_core.write.sweep import SweepReport
 
 
@@ -49,9 +49,12 @@ def recovery(of: Recovery) -> JsonObject:
     }
 
 
-def recovery_list(pending: Iterable[Sidecar], done: Iterable[Recovery]) -> JsonObject:
+def recovery_list(
+    pending: Iterable[Sidecar], unreadable: Iterable[SidecarUnreadable], done: Iterable[Recovery]
+) -> JsonObject:
     return {
         "pending": [pending_write(sidecar) for sidecar in pending],
+        "unreadable": [{"path": each.path, "error": str(each)} for each in unreadable],
         "recoveries": [recovery(each) for each in done],
     }
 

@@ -12,6 +12,7 @@ from omnigraph_core.tables.failures import (
     LANCE_RAISES,
     GraphMoved,
     ReadsElsewhere,
+    TableLost,
     TableNotFound,
     VersionNotFound,
     is_missing,
@@ -78,9 +79,28 @@ class Tables:
         except LANCE_RAISES as error:
             if not is_missing(error):
                 raise storage_error(ref, "opening", error) from error
-        if version is not None and self.exists(ref):
-            raise VersionNotFound(ref.key, version)
+        if version is not None:
+            self._raise_missing(ref, version)
         raise TableNotFound(f"table '{ref.key}' does not exist at {uri}")
+
+    def _raise_missing(self, ref: TableRef, version: int) -> None:
+        """Cleanup removes versions, but never the newest, and no table that a commit can name.
+
+        A fork goes with its branch, also while somebody reads it.
+        """
+        from urllib.parse import quote
+
+        from omnigraph_core.tables.durability import version_of
+
+        control = self.storage.control
+        names = control.list(f"{ref.directory}/_versions")
+        newest = max((found for name in names if (found := version_of(name)) is not None), default=0)
+        fork = None if ref.branch is None else f"{ref.path}/_refs/branches/{quote(ref.branch, safe='')}.json"
+        is_live = fork is None or control.exists(fork)
+        if ":" in ref.key and version > newest and is_live:
+            raise TableLost(ref, version, is_there=newest > 0)
+        if newest:
+            raise VersionNotFound(ref.key, version)
 
     def keep(self, table: Table) -> None:
         """This version was just committed: HEAD, for those who keep tables (`tables/held.py`)."""

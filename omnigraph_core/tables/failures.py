@@ -68,6 +68,21 @@ class VersionNotFound(NotFoundError):
         return {"table_key": self.table_key, "version": self.version}
 
 
+class TableLost(StorageError):
+    """A version that is published, and that nothing removes while it is the newest, is not there."""
+
+    def __init__(self, ref: TableRef, version: int, *, is_there: bool) -> None:
+        what = f"version {version} of table '{ref.key}'" if is_there else f"table '{ref.key}'"
+        super().__init__(
+            f"{ref.directory}: {what} is published, and is not there",
+            hint="restore the directory from a backup",
+        )
+        self.table_key, self.path, self.version = ref.key, ref.directory, version
+
+    def details(self) -> Mapping[str, object]:
+        return {"table_key": self.table_key, "path": self.path, "version": self.version}
+
+
 class GraphMoved(RefusedError):
     """The graph is not where its branches were made."""
 

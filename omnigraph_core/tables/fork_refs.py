@@ -96,6 +96,11 @@ class ForkRef:
         return self.fork if self.state is RefState.WHOLE else None
 
 
+def is_identity(text: str) -> bool:
+    """Can it be the identity of a fork?"""
+    return _IDENTITY.fullmatch(text) is not None
+
+
 def ref_path(ref: TableRef, name: str) -> str:
     return f"{_directory(ref)}/{quote(name, safe='')}{_SUFFIX}"
 

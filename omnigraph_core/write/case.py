@@ -16,7 +16,8 @@ from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock
-from omnigraph_core.write.sidecar import Decision, Sidecar, StoredSidecar
+from omnigraph_core.write.sidecar import StoredSidecar
+from omnigraph_core.write.sidecar_record import Decision, Sidecar
 
 
 @dataclass(frozen=True, slots=True)

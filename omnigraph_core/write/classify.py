@@ -16,11 +16,11 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.commit import transaction_properties
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.failures import TableNotFound, VersionNotFound
+from omnigraph_core.tables.failures import TableLost, TableNotFound, VersionNotFound
 from omnigraph_core.tables.fork_refs import read_fork
 from omnigraph_core.tables.staged import UNDOES_PROPERTY
 from omnigraph_core.tables.torn import is_torn, torn_from, versions_on_disk
-from omnigraph_core.write.sidecar import Sidecar, SidecarTable
+from omnigraph_core.write.sidecar_record import Sidecar, SidecarTable
 
 
 class TableClass(StrEnum):
@@ -82,7 +82,7 @@ def _newest_whole(tables: Tables, table: SidecarTable, published: int) -> Table 
     try:
         lowest_torn = torn_from(tables, table.ref, published)
         return tables.open(table.ref, None if lowest_torn is None else lowest_torn - 1)
-    except (TableNotFound, VersionNotFound):
+    except (TableNotFound, VersionNotFound, TableLost):
         return None
 
 

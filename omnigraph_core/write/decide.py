@@ -11,7 +11,7 @@ from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.case import RecoveryCase
 from omnigraph_core.write.classify import Finding, TableClass, examine, files_are_whole
-from omnigraph_core.write.sidecar import Decision, DecisionKind, Sidecar, SidecarTable
+from omnigraph_core.write.sidecar_record import Decision, DecisionKind, Sidecar, SidecarTable
 
 
 class HeadBehindManifest(StorageError):

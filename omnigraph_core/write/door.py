@@ -58,7 +58,6 @@ from omnigraph_core.write.plan import TableWrite, WritePlan
 from omnigraph_core.write.promotion import promote_schema
 from omnigraph_core.write.recovery import Recoverer
 from omnigraph_core.write.sidecar import (
-    Sidecar,
     SidecarTaken,
     StoredSidecar,
     create_sidecar,
@@ -66,6 +65,7 @@ from omnigraph_core.write.sidecar import (
     describe_late_write,
     forget_sidecar,
 )
+from omnigraph_core.write.sidecar_record import Sidecar
 from omnigraph_core.write.sweep import Sweeper
 from omnigraph_core.write.writable import WritableTable
 

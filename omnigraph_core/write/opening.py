@@ -46,13 +46,14 @@ def prepare_for_writing(
     _clear_schema_lock(door)
     _promote(door)
     staged = sweep_staging(door.storage, partial(forget_unwritten, door, patient=False))
+    warnings = (*map(str, report.unreadable), *staged.kept)
     if edited:
-        return Opened(report, staged.kept)
+        return Opened(report, warnings)
     catalog = accepted()
     if not has_schema_files(door.storage.control):
         with door.storage.locks.lock(layout.REFS_LOCK, doing="repair").acquire():
             restore_schema_files(door.storage.control, catalog)
-    return Opened(report, staged.kept)
+    return Opened(report, warnings)
 
 
 def _migrate(door: Door) -> None:

@@ -18,7 +18,7 @@ from omnigraph_core.catalog.files import (
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.storage import ControlStore
 from omnigraph_core.tables.commit import Guard
-from omnigraph_core.write.sidecar import Sidecar
+from omnigraph_core.write.sidecar_record import Sidecar
 
 
 def promote_schema(control: ControlStore, sidecar: Sidecar, guard: Guard) -> None:

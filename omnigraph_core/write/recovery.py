@@ -57,13 +57,8 @@ from omnigraph_core.write.classify import Finding, TableClass, is_undone
 from omnigraph_core.write.decide import decide, examined, is_audited, is_published, past_commits
 from omnigraph_core.write.limits import FENCE_ATTEMPTS_MAX
 from omnigraph_core.write.promotion import promote_schema
-from omnigraph_core.write.sidecar import (
-    DecisionKind,
-    Sidecar,
-    StoredSidecar,
-    forget_sidecar,
-    write_decision,
-)
+from omnigraph_core.write.sidecar import StoredSidecar, forget_sidecar, write_decision
+from omnigraph_core.write.sidecar_record import DecisionKind, Sidecar
 
 # What one write adds to the manifest: its publish, perhaps a rewrite, the publish of its recovery.
 _MANIFEST_VERSIONS_MAX = 3

@@ -18,7 +18,8 @@ from omnigraph_core.tables.fork_refs import ForkRef, RefDamaged, RefState, list_
 from omnigraph_core.tables.ref_repair import rebuild_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.pending import pending_operations
-from omnigraph_core.write.sidecar import Sidecar, read_sidecar
+from omnigraph_core.write.sidecar import read_sidecar
+from omnigraph_core.write.sidecar_record import Sidecar
 
 _Damaged = list[tuple[TableRef, ForkRef]]
 

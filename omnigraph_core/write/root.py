@@ -9,6 +9,7 @@ from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.storage import ControlStore, Storage
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.write.pending import record_ids
 from omnigraph_core.write.staging_record import INIT_KIND, StagingRecord
 
 
@@ -69,10 +70,9 @@ def init_records(control: ControlStore) -> list[str]:
     where there is no graph, the place is not ours until a person has looked at it.
     """
     found: list[str] = []
-    for name in control.list(layout.STAGING_DIR):
-        operation_id = name.removesuffix(".json")
+    for operation_id in record_ids(control, layout.STAGING_DIR):
         try:
-            record = control.get(f"{layout.STAGING_DIR}/{name}") if name.endswith(".json") else None
+            record = control.get(layout.staging_record(operation_id))
             if record is not None and StagingRecord.decode(operation_id, record.data).kind == INIT_KIND:
                 found.append(operation_id)
         except StorageError:

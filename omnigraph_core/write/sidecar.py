@@ -14,36 +14,29 @@ late request, a power cut: removals are not synced) is recognised by the history
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from enum import StrEnum
-from typing import Any
+from dataclasses import replace
 
 from omnigraph_core import layout
-from omnigraph_core.errors import BusyError, InternalError, StorageError
-from omnigraph_core.history.recoveries import TableOutcome
+from omnigraph_core.errors import BusyError, InternalError
 from omnigraph_core.ids import new_ulid, now_us
-from omnigraph_core.jsontext import parse_json
-from omnigraph_core.manifest.branch import Branch, name_of
-from omnigraph_core.manifest.publisher import Publish, Registration, Tombstone, Update
-from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
+from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore, ObjectChanged, Storage
+from omnigraph_core.storage.inside import ForeignEntry
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.durability import manifest_path
-from omnigraph_core.tables.refs import TableRef
-from omnigraph_core.tables.staged import StagedFile
 from omnigraph_core.write.pending import pending_operations
-from omnigraph_core.write.plan import ForkOrigin, NewSchema, TableWrite, WritePlan, WriterKind
-
-SIDECAR_VERSION = 1
-
-
-class SidecarUnreadable(StorageError):
-    """A sidecar this OmniGraph cannot act on; it stays where it is, and writes stop."""
+from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+from omnigraph_core.write.sidecar_record import (
+    Decision,
+    Sidecar,
+    SidecarTable,
+    SidecarUnreadable,
+    decode,
+    encode,
+)
 
 
 class SidecarTaken(BusyError):
@@ -55,121 +48,6 @@ class SidecarTaken(BusyError):
 
     def details(self) -> Mapping[str, object]:
         return {"path": self.path}
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarTable:
-    """One pinned table: where it was, and the transactions that were to move it."""
-
-    table_key: str
-    table_path: str
-    table_branch: str | None
-    expected_version: int
-    post_commit_pin: int
-    published_version: int
-    row_count: int
-    transactions: tuple[str, ...]
-    files: tuple[StagedFile, ...]
-    fork: ForkOrigin | None
-    renamed_from: str | None = None
-
-    @property
-    def ref(self) -> TableRef:
-        return TableRef(self.table_key, self.table_path, self.table_branch)
-
-    @property
-    def stays(self) -> bool:
-        """Does the table only get another key? Then its lineage is none of this write's business."""
-        return not self.transactions and self.post_commit_pin == self.expected_version
-
-
-class DecisionKind(StrEnum):
-    """What recovery does about a write; the text is part of the sidecar format."""
-
-    PUBLISHED = "published"
-    ROLL_FORWARD = "roll_forward"
-    ROLL_BACK = "roll_back"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What recovery found and is about to do, recorded before it acts.
-
-    A second recovery after a crash of the first does not decide anew, and audits what
-    the first one found.
-    """
-
-    kind: DecisionKind
-    outcomes: tuple[TableOutcome, ...]
-    lock_token: int = 0
-    """Of the recovery that decided. It makes the bytes unique, which object storage tells versions by."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sidecar:
-    """Everything recovery needs to finish or to undo a write without its writer."""
-
-    operation_id: str
-    started_at: int
-    on: Branch
-    actor_id: str | None
-    writer_kind: str
-    lock_token: int
-    tables: tuple[SidecarTable, ...]
-    registrations: tuple[Registration, ...]
-    tombstones: tuple[Tombstone, ...]
-    head: GraphHead
-    base_head: str | None
-    base_token: int | None
-    recovery_commit_id: str
-    makes_commit: bool
-    base_manifest_version: int | None = None
-    """What the write was to follow in `__manifest`; None in sidecars of older writers."""
-    schema: NewSchema | None = None
-    """What the branch's schema was to become."""
-    decision: Decision | None = None
-    settled: bool = False
-    """Nothing is left to do but to delete the file, which anybody may do at any time."""
-
-    @property
-    def branch(self) -> str:
-        return self.on.name
-
-    @property
-    def path(self) -> str:
-        return layout.sidecar(self.operation_id)
-
-    @property
-    def recorded_as(self) -> str:
-        """The commit that recovery makes: the write's own when it is rolled forward."""
-        forward = self.decision is not None and self.decision.kind is DecisionKind.ROLL_FORWARD
-        return self.head.commit_id if forward and self.makes_commit else self.recovery_commit_id
-
-    def to_publish(self, head: GraphHead | None = None) -> Publish:
-        """The publish this write was to make, exactly."""
-        updates = [
-            Update(
-                table.table_key,
-                table.post_commit_pin,
-                table.table_branch,
-                table.row_count,
-                VersionMetadata(manifest_path(table.ref, table.post_commit_pin), naming_scheme="V2"),
-            )
-            for table in self.tables
-        ]
-        expected = {table.table_key: table.published_version for table in self.tables}
-        expected |= {entry.table_key: entry.version - 1 for entry in self.tombstones}
-        expected |= {entry.table_key: entry.replaces for entry in self.registrations}
-        return Publish(
-            on=self.on,
-            head=head or self.head,
-            registrations=self.registrations,
-            updates=updates,
-            tombstones=self.tombstones,
-            expected_versions=expected,
-            expected_head=self.base_head,
-            expected_token=self.base_token,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,97 +137,6 @@ def describe_late_write(current: Snapshot, table: TableWrite, head: Table, lock_
     )
 
 
-def encode(sidecar: Sidecar) -> bytes:
-    """JSON in the seeds' shape; on main, branches are null."""
-    content: dict[str, Any] = {
-        "schema_version": SIDECAR_VERSION,
-        **asdict(sidecar),
-        "started_at": str(sidecar.started_at),
-        "branch": sidecar.on.lineage,
-        "branch_identity": sidecar.on.identity,
-        "head": sidecar.head.to_fields(),
-        "merge_source_commit_id": sidecar.head.merged_parent_commit_id,
-        "additional_registrations": [
-            {**asdict(entry), "table_branch": None} for entry in sidecar.registrations
-        ],
-        "tombstones": [
-            {"table_key": entry.table_key, "tombstone_version": entry.version} for entry in sidecar.tombstones
-        ],
-    }
-    del content["registrations"], content["on"]
-    return (json.dumps(content, ensure_ascii=False) + "\n").encode()
-
-
-def decode(path: str, data: bytes) -> Sidecar:
-    """Read a sidecar back; anything unexpected is refused loudly, and the file left alone."""
-    try:
-        content = parse_json(data)
-        if content["schema_version"] != SIDECAR_VERSION:
-            raise SidecarUnreadable(
-                f"{path} has sidecar version {content['schema_version']}, this OmniGraph knows "
-                f"{SIDECAR_VERSION}",
-                hint="upgrade omnigraph first",
-            )
-        return _from_json(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SidecarUnreadable(
-            f"{path} cannot be read as a recovery sidecar: {error!r}",
-            hint="inspect the file; writes are refused until it is repaired or removed",
-        ) from error
-
-
-def _from_json(content: dict[str, Any]) -> Sidecar:
-    return Sidecar(
-        operation_id=content["operation_id"],
-        started_at=int(content["started_at"]),
-        on=Branch(name_of(content["branch"]), content["branch_identity"]),
-        actor_id=content["actor_id"],
-        writer_kind=content["writer_kind"],
-        lock_token=content["lock_token"],
-        tables=tuple(_table_from_json(entry) for entry in content["tables"]),
-        registrations=tuple(
-            Registration(entry["table_key"], entry["table_path"], entry.get("replaces", 0))
-            for entry in content["additional_registrations"]
-        ),
-        tombstones=tuple(
-            Tombstone(entry["table_key"], entry["tombstone_version"]) for entry in content["tombstones"]
-        ),
-        head=GraphHead.from_fields(content["head"]),
-        base_head=content["base_head"],
-        base_token=content["base_token"],
-        recovery_commit_id=content["recovery_commit_id"],
-        makes_commit=content["makes_commit"],
-        base_manifest_version=content.get("base_manifest_version"),
-        schema=NewSchema(**content["schema"]) if content.get("schema") else None,
-        settled=content.get("settled", False),
-        decision=_decision_from_json(content["decision"]) if content.get("decision") else None,
-    )
-
-
-def _table_from_json(entry: dict[str, Any]) -> SidecarTable:
-    return SidecarTable(
-        table_key=entry["table_key"],
-        table_path=entry["table_path"],
-        table_branch=entry["table_branch"],
-        expected_version=entry["expected_version"],
-        post_commit_pin=entry["post_commit_pin"],
-        published_version=entry["published_version"],
-        row_count=entry["row_count"],
-        transactions=tuple(entry["transactions"]),
-        files=tuple(StagedFile(file["path"], file["size"], file.get("digest")) for file in entry["files"]),
-        fork=ForkOrigin(**entry["fork"]) if entry["fork"] else None,
-        renamed_from=entry.get("renamed_from"),
-    )
-
-
-def _decision_from_json(content: dict[str, Any]) -> Decision:
-    return Decision(
-        kind=DecisionKind(content["kind"]),
-        outcomes=tuple(TableOutcome(**entry) for entry in content["outcomes"]),
-        lock_token=content.get("lock_token", 0),
-    )
-
-
 def read_sidecar(control: ControlStore, operation_id: str) -> Sidecar | None:
     """The sidecar, or None when it is gone: its writer finished, or a recovery settled it."""
     stored = read_stored(control, operation_id)
@@ -359,7 +146,10 @@ def read_sidecar(control: ControlStore, operation_id: str) -> Sidecar | None:
 def read_stored(control: ControlStore, operation_id: str) -> StoredSidecar | None:
     """The same for a process that acts on it, with its e-tag; also one that only has to be deleted."""
     path = layout.sidecar(operation_id)
-    found = control.get(path)
+    try:
+        found = control.get(path)
+    except ForeignEntry as error:
+        raise SidecarUnreadable(path, str(error)) from error
     return None if found is None else StoredSidecar(decode(path, found.data), found.e_tag)
 
 
@@ -367,6 +157,20 @@ def read_pending(control: ControlStore) -> list[Sidecar]:
     """Those of all writes that have begun and not ended."""
     found = (read_sidecar(control, each) for each in pending_operations(control))
     return [sidecar for sidecar in found if sidecar is not None]
+
+
+def read_all(control: ControlStore) -> tuple[list[Sidecar], list[SidecarUnreadable]]:
+    """The same with those that cannot be read, for people who look and do nothing about them."""
+    readable: list[Sidecar] = []
+    unreadable: list[SidecarUnreadable] = []
+    for each in pending_operations(control):
+        try:
+            found = read_sidecar(control, each)
+        except SidecarUnreadable as error:
+            unreadable.append(error)
+        else:
+            readable += [] if found is None else [found]
+    return readable, unreadable
 
 
 def create_sidecar(control: ControlStore, sidecar: Sidecar) -> StoredSidecar:

@@ -31,6 +31,7 @@ from omnigraph_core.errors import BusyError, OmnigraphError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlObject, Lock, LockLost, ObjectChanged, Storage
+from omnigraph_core.write.pending import record_ids
 from omnigraph_core.write.staging_record import (
     INIT_KIND,
     StagingRecord,
@@ -164,8 +165,7 @@ def sweep_staging(storage: Storage, forget_branch: ForgetBranch) -> StagingSweep
 
 
 def staged_operations(storage: Storage) -> list[str]:
-    names = storage.control.list(layout.STAGING_DIR)
-    return [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    return record_ids(storage.control, layout.STAGING_DIR)
 
 
 def read_record(storage: Storage, operation_id: str) -> StagingRecord | None:

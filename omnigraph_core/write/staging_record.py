@@ -7,16 +7,17 @@ power cut but damage, and what it would have named are orphans for cleanup.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
+from omnigraph_core.fields import Fields
+from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.ids import now_us
 from omnigraph_core.jsontext import parse_json
-from omnigraph_core.manifest.branch import name_of
+from omnigraph_core.manifest.branch import branch_name
 from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
@@ -87,16 +88,16 @@ class StagingRecord:
             "made_twin": self.made_twin,
             "lists": self.lists,
         }
-        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+        return seal(content)
 
     @classmethod
     def decode(cls, operation_id: str, data: bytes) -> StagingRecord:
         """Read a record back; one that is not entirely as expected is `StagingUnreadable`."""
         path = layout.staging_record(operation_id)
         try:
-            return _from_json(operation_id, parse_json(data))
-        except (ValueError, KeyError, TypeError) as error:
-            raise StagingUnreadable(path, str(error) or repr(error)) from error
+            return _from_json(operation_id, unseal(data, RECORD_VERSION, always=False))
+        except ValueError as error:
+            raise StagingUnreadable(path, str(error)) from error
 
 
 def listed_files(control: ControlStore, operation_id: str, lists: str | None) -> list[str]:
@@ -107,60 +108,60 @@ def listed_files(control: ControlStore, operation_id: str, lists: str | None) ->
         content = control.get(path)
         try:
             if content is not None:
-                found += _paths(operation_id, parse_json(content.data))
-        except (ValueError, TypeError) as error:
+                listed = parse_json(content.data)
+                if not isinstance(listed, list):
+                    raise ValueError("it is not a list of paths")
+                found += [_checked(operation_id, each) for each in listed]
+        except ValueError as error:
             raise StagingUnreadable(path, str(error)) from error
     return found
 
 
-def _from_json(operation_id: str, content: Any) -> StagingRecord:
-    if not isinstance(content, dict):
-        raise ValueError("it is not an object")
-    if content["schema_version"] != RECORD_VERSION:
-        raise ValueError(f"version {content['schema_version']!r} is not known; upgrade omnigraph first")
-    if content["operation_id"] != operation_id:
-        raise ValueError(f"it belongs to operation {content['operation_id']!r}")
-    if content["kind"] not in (INIT_KIND, LOAD_KIND, OPTIMIZE_KIND, SCHEMA_APPLY_KIND):
-        raise ValueError(f"kind {content['kind']!r} is not known; upgrade omnigraph first")
-    lists = _text(content, "lists")
+def is_staged_file(path: str) -> bool:
+    """Is it a file inside a table or one of its forks: never a table, a fork or a folder of them?"""
+    parts = path.split("/")
+    return _STAGED_FILE.fullmatch(path) is not None and not {"", ".", ".."} & set(parts)
+
+
+def _from_json(operation_id: str, content: Fields) -> StagingRecord:
+    if content.ulid("operation_id") != operation_id:
+        raise content.refuse("operation_id", "that of its file")
+    kind = content.text("kind")
+    if kind not in (INIT_KIND, LOAD_KIND, OPTIMIZE_KIND, SCHEMA_APPLY_KIND):
+        raise content.refuse("kind", "known; upgrade omnigraph first")
+    lists = content.optional_text("lists")
     if lists is not None and not lists.startswith(f"{layout.staging_folder(operation_id)}/"):
-        raise ValueError(f"its lists are outside its folder: {lists!r}")
-    return StagingRecord(
+        raise content.refuse("lists", "inside its folder")
+    started_at = content.text("started_at")
+    if not started_at.isascii() or not started_at.isdecimal() or len(started_at) > 18:
+        raise content.refuse("started_at", "a time")
+    record = StagingRecord(
         operation_id=operation_id,
-        kind=content["kind"],
-        branch=name_of(_text(content, "branch")),
-        actor_id=_text(content, "actor_id"),
-        paths=tuple(_paths(operation_id, content.get("paths", []))),
-        pinned=tuple(_pin(entry) for entry in content.get("pinned", [])),
-        made_from=_text(content, "made_from"),
-        made_twin=_text(content, "made_twin"),
+        kind=kind,
+        branch=branch_name(content, "branch"),
+        actor_id=content.optional_text("actor_id"),
+        paths=tuple(_checked(operation_id, path) for path in content.texts("paths")),
+        pinned=tuple(_pin(entry) for entry in content.objects("pinned")),
+        made_from=content.optional_text("made_from"),
+        made_twin=content.optional_text("made_twin"),
         lists=lists,
-        started_at=int(content["started_at"]),
-        revision=_text(content, "revision") or "",
+        started_at=int(started_at),
+        revision=content.optional_text("revision") or "",
     )
+    content.end()
+    return record
 
 
-def _text(content: Mapping[str, Any], name: str) -> str | None:
-    value = content.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{name} is not a text: {value!r}")
-    return value
+def _pin(entry: Fields) -> tuple[str, int]:
+    found = entry.text("table_key"), entry.whole("version")
+    entry.end()
+    return found
 
 
-def _pin(entry: Any) -> tuple[str, int]:
-    key, version = entry["table_key"], entry["version"]
-    if not isinstance(key, str) or type(version) is not int:
-        raise ValueError(f"not a pinned version: {entry!r}")
-    return key, version
-
-
-def _paths(operation_id: str, paths: Any) -> Iterable[str]:
-    """The paths, each of them a file of a table or the operation's own folder."""
-    if not isinstance(paths, list):
-        raise ValueError(f"not a list of paths: {paths!r}")
-    for path in paths:
-        if not isinstance(path, str) or ".." in path.split("/"):
-            raise ValueError(f"not a path: {path!r}")
-        if path != layout.staging_folder(operation_id) and _STAGED_FILE.fullmatch(path) is None:
-            raise ValueError(f"{path!r} is no file that a write stages")
-        yield path
+def _checked(operation_id: str, path: Any) -> str:
+    """The path, if it is a file of a table or the operation's own folder."""
+    if not isinstance(path, str):
+        raise ValueError(f"not a path: {path!r:.80}")
+    if path != layout.staging_folder(operation_id) and not is_staged_file(path):
+        raise ValueError(f"{path!r} is no file that a write stages")
+    return path

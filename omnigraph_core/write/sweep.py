@@ -9,13 +9,14 @@ holds nothing else while it tries.
 from __future__ import annotations
 
 from omnigraph_core import layout
-from omnigraph_core.errors import NotFoundError
+from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Lock, LockTimeout, Storage
 from omnigraph_core.write.pending import pending_operations
 from omnigraph_core.write.recovery import Recovered, Recoverer
-from omnigraph_core.write.sidecar import Sidecar, SidecarTaken, StoredSidecar, read_stored
+from omnigraph_core.write.sidecar import SidecarTaken, StoredSidecar, read_stored
+from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class SweepReport:
 
     recovered: tuple[Recovered, ...]
     live: tuple[str, ...]
+    unreadable: tuple[SidecarUnreadable, ...] = ()
+    """Those that cannot be read, and are of one branch only: the others can be written to."""
 
 
 class Sweeper:
@@ -46,8 +49,15 @@ class Sweeper:
         """
         recovered: list[Recovered] = []
         live: list[str] = []
+        unreadable: list[SidecarUnreadable] = []
         for operation_id in self.pending():
-            stored = self._unsettled(operation_id)
+            try:
+                stored = self._unsettled(operation_id)
+            except SidecarUnreadable as error:
+                if self._branch_of(error) is None:
+                    raise
+                unreadable.append(error)
+                continue
             if stored is None:
                 continue
             lock = self._storage.locks.lock(
@@ -58,13 +68,18 @@ class Sweeper:
                 continue
             with lock:
                 recovered += self._recover(operation_id, lock)
-        return SweepReport(tuple(recovered), tuple(live))
+        return SweepReport(tuple(recovered), tuple(live), tuple(unreadable))
 
     def heal(self, branch: str, lock: Lock) -> list[Recovered]:
         """Recover the sidecars of one branch, whose lock the caller holds."""
         recovered: list[Recovered] = []
         for operation_id in self.pending():
-            stored = self._unsettled(operation_id)
+            try:
+                stored = self._unsettled(operation_id)
+            except SidecarUnreadable as error:
+                if self._branch_of(error) in (None, branch):
+                    raise
+                continue
             if stored is not None and self._lock_name(stored.sidecar) == layout.branch_lock(branch):
                 recovered += self._recover(operation_id, lock)
         return recovered
@@ -98,6 +113,17 @@ class Sweeper:
             self._storage.control.delete(stored.sidecar.path)
             return None
         return stored
+
+    def _branch_of(self, error: SidecarUnreadable) -> str | None:
+        """The one branch that a sidecar concerns although it cannot be read; None if nobody can tell.
+
+        It has to name a live branch by its identity, which damage does not make up.
+        """
+        try:
+            is_live = error.claims is not None and self._manifest.branch(error.claims.name) == error.claims
+        except (NotFoundError, StorageError):
+            return None
+        return error.claims.name if is_live and error.claims is not None else None
 
     def _lock_name(self, sidecar: Sidecar) -> str:
         """The branch's lock; main's for a branch that is gone, because main records it."""

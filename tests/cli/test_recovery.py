@@ -43,7 +43,8 @@ def die(graph: Graph, step: str, branch: str = "main") -> str:
 
 def test_nothing_to_recover(graph: Graph, omnigraph: Omnigraph) -> None:
     place = graph.location.uri
-    assert json.loads(omnigraph("recovery", "list", place, "--json").out) == {"pending": [], "recoveries": []}
+    listed = json.loads(omnigraph("recovery", "list", place, "--json").out)
+    assert listed == {"pending": [], "unreadable": [], "recoveries": []}
     assert omnigraph("recovery", "list", place).out == "operation\toutcome\tbranch\tfor\twriter\tcommit\n"
     assert json.loads(omnigraph("recovery", "run", place, "--json").out) == {"recovered": [], "live": []}
     assert omnigraph("recovery", "run", place).out == "nothing to recover\n"
@@ -181,10 +182,14 @@ def test_a_corrupt_sidecar_is_a_storage_error(graph: Graph, omnigraph: Omnigraph
     operation = die(graph, "write.after_b")
     (path,) = (graph.location.path / "__recovery").glob("*.json")
     path.write_bytes(b"{")
-    for command in (["recovery", "run"], ["recovery", "list"]):
-        done = omnigraph(*command, place, "--json")
-        assert (done.code, json.loads(done.err)["code"]) == (74, "storage")
-        assert operation in done.err
+    done = omnigraph("recovery", "run", place, "--json")
+    assert (done.code, json.loads(done.err)["code"]) == (74, "storage")
+    assert operation in done.err
+    for command in (["status"], ["recovery", "list"]):
+        seen = omnigraph(*command, place, "--json")
+        assert (seen.code, json.loads(seen.out)["pending"]) == (0, [])
+        assert operation in json.loads(seen.out)["unreadable"][0]["path"]
+        assert "unreadable" in omnigraph(*command, place).out
     listed = omnigraph("branch", "list", place)
     assert (listed.code, listed.out) == (0, "main\n")
     assert "a recovery is pending and could not be run" in listed.err

@@ -294,7 +294,7 @@ def test_the_grace_counts_from_the_next_version(graph: Graph) -> None:
 
 def test_what_a_staged_write_pins_stays_with_its_successor(graph: Graph) -> None:
     pinned = person_versions(graph)[4]
-    record = StagingRecord("01STAGING", LOAD_KIND, "main", "ann", pinned=((PERSON, pinned),))
+    record = StagingRecord("01STAGXXXXXXXXXXXXXXXXXXXX", LOAD_KIND, "main", "ann", pinned=((PERSON, pinned),))
     with staging(graph.door.storage, record):
         clean(graph, keep=1)
         assert {pinned, pinned + 1} <= set(person_versions(graph))
@@ -303,7 +303,7 @@ def test_what_a_staged_write_pins_stays_with_its_successor(graph: Graph) -> None
 
 
 def test_a_staging_record_that_cannot_be_read_stops_it(graph: Graph) -> None:
-    graph.door.storage.control.put(layout.staging_record("01BROKEN"), b"{")
+    graph.door.storage.control.put(layout.staging_record("01BRKENXXXXXXXXXXXXXXXXXXX"), b"{")
     before = files(graph)
     with pytest.raises(StorageError):
         graph.cleanup(grace_s=0.0)

@@ -34,9 +34,10 @@ from omnigraph_core.write.staging_record import StagingRecord
 root = Path(sys.argv[1])
 storage = open_storage(parse_location(str(root), root), Settings(fsync=False))
 files = [sys.argv[2] + "/data/a.lance", sys.argv[2] + "/tree/dev/data/b.lance"]
-record = StagingRecord("01LONG", "Load", "main", "ann", (*files, "__staging/01LONG"))
+operation = "01XNGXXXXXXXXXXXXXXXXXXXXX"
+record = StagingRecord(operation, "Load", "main", "ann", (*files, f"__staging/{operation}"))
 with staging(storage, record):
-    for file in [*files, "__staging/01LONG/list"]:
+    for file in [*files, "__staging/01XNGXXXXXXXXXXXXXXXXXXXXX/list"]:
         (root / file).parent.mkdir(parents=True)
         (root / file).write_text("staged")
     print("staged", flush=True)
@@ -54,12 +55,12 @@ def graph(tmp_path: Path) -> Graph:
 
 
 def test_a_finished_write_leaves_nothing(graph: Graph) -> None:
-    record = StagingRecord("01SHORT", "Load", "main", "ann", pinned=(("node:Person", 1),))
+    record = StagingRecord("01SHRTXXXXXXXXXXXXXXXXXXXX", "Load", "main", "ann", pinned=(("node:Person", 1),))
     storage = graph.door.storage
     with staging(storage, record):
-        assert storage.control.list("__staging") == ["01SHORT.json"]
+        assert storage.control.list("__staging") == ["01SHRTXXXXXXXXXXXXXXXXXXXX.json"]
         assert sweep_staging(storage, forget_nothing).swept == ()
-        assert storage.control.list("__staging") == ["01SHORT.json"]
+        assert storage.control.list("__staging") == ["01SHRTXXXXXXXXXXXXXXXXXXXX.json"]
     assert storage.control.list("__staging") == []
     assert not [name for name in storage.control.list("__locks") if "staging" in name]
 
@@ -82,11 +83,11 @@ def test_a_killed_write_is_swept_by_the_next_writer(graph: Graph) -> None:
     check_whole(open_graph(root, SETTINGS))
     assert not (root / TABLE / "data/a.lance").exists()
     assert not (root / TABLE / "tree/dev/data/b.lance").exists()
-    assert not (root / "__staging/01LONG").exists()
+    assert not (root / "__staging/01XNGXXXXXXXXXXXXXXXXXXXXX").exists()
 
 
 def test_a_failed_write_is_swept_too(graph: Graph) -> None:
-    record = StagingRecord("01FAILS", "Load", "main", "ann", (f"{TABLE}/data/z.lance",))
+    record = StagingRecord("01FASXXXXXXXXXXXXXXXXXXXXX", "Load", "main", "ann", (f"{TABLE}/data/z.lance",))
     storage = graph.door.storage
     file = graph.location.path / record.paths[0]
 
@@ -98,7 +99,7 @@ def test_a_failed_write_is_swept_too(graph: Graph) -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert sweep_staging(storage, forget_nothing).swept == ("01FAILS",)
+    assert sweep_staging(storage, forget_nothing).swept == ("01FASXXXXXXXXXXXXXXXXXXXXX",)
     assert not file.exists()
     check_whole(graph)
 
@@ -109,11 +110,11 @@ def test_a_failed_write_is_swept_too(graph: Graph) -> None:
 def test_a_write_that_was_swept_cannot_change_its_record(graph: Graph) -> None:
     """Its lock file is taken away, as a lease is that ran out while its holder slept."""
     storage = graph.door.storage
-    record = StagingRecord("01SLEPT", "Load", "main", "ann")
+    record = StagingRecord("01SPTXXXXXXXXXXXXXXXXXXXXX", "Load", "main", "ann")
     with staging(storage, record) as kept:
         kept.amend(paths=(f"{TABLE}/data/z.lance",))
-        storage.locks.forget("staging.01SLEPT")
-        assert sweep_staging(storage, forget_nothing).swept == ("01SLEPT",)
+        storage.locks.forget("staging.01SPTXXXXXXXXXXXXXXXXXXXXX")
+        assert sweep_staging(storage, forget_nothing).swept == ("01SPTXXXXXXXXXXXXXXXXXXXXX",)
         with pytest.raises(StagingSwept):
             kept.amend(paths=())
         assert storage.control.list("__staging") == []
@@ -123,8 +124,8 @@ def test_a_write_that_was_swept_cannot_change_its_record(graph: Graph) -> None:
 
 def test_a_lock_that_was_lost_while_nobody_came_is_taken_again(graph: Graph) -> None:
     storage = graph.door.storage
-    with staging(storage, StagingRecord("01SLEPT", "Load", "main", "ann")) as kept:
-        storage.locks.forget("staging.01SLEPT")
+    with staging(storage, StagingRecord("01SPTXXXXXXXXXXXXXXXXXXXXX", "Load", "main", "ann")) as kept:
+        storage.locks.forget("staging.01SPTXXXXXXXXXXXXXXXXXXXXX")
         kept.check()
         assert sweep_staging(storage, forget_nothing).swept == ()
     assert storage.control.list("__staging") == []
@@ -138,9 +139,9 @@ def test_a_sweep_that_slept_takes_nothing_from_a_write_that_went_on(
     file = graph.location.path / TABLE / "data/z.lance"
     file.parent.mkdir(parents=True)
     file.touch()
-    with staging(storage, StagingRecord("01AWAKE", "Load", "main", "ann")) as kept:
+    with staging(storage, StagingRecord("01AWAKEXXXXXXXXXXXXXXXXXXX", "Load", "main", "ann")) as kept:
         kept.amend(paths=(f"{TABLE}/data/z.lance",))
-        storage.locks.forget("staging.01AWAKE")
+        storage.locks.forget("staging.01AWAKEXXXXXXXXXXXXXXXXXXX")
         monkeypatch.setattr("omnigraph_core.write.staging.listed_files", lambda *_: kept.amend() or [])
         sweep_staging(storage, forget_nothing)
         assert file.exists()
@@ -151,26 +152,28 @@ def test_a_sweep_that_slept_takes_nothing_from_a_write_that_went_on(
 
 GOOD: dict[str, Any] = json.loads(
     StagingRecord(
-        "01BAD",
+        "01BADBADBADBADBADBADBADBAD",
         "Load",
         "main",
         "ann",
-        (f"{TABLE}/data/a.lance", "__staging/01BAD"),
+        (f"{TABLE}/data/a.lance", "__staging/01BADBADBADBADBADBADBADBAD"),
         (("node:Person", 1),),
         made_from="01C",
         made_twin="uuid",
-        lists="__staging/01BAD/files",
+        lists="__staging/01BADBADBADBADBADBADBADBAD/files",
     ).encode()
 )
+# Without a digest, which would tell of any change before the fields do.
+PLAIN = {name: value for name, value in GOOD.items() if name != "digest"}
 BAD = {
     "empty": b"",
-    "cut short": json.dumps(GOOD).encode()[:-20],
+    "cut short": json.dumps(PLAIN).encode()[:-20],
     "not an object": b"[]",
-    "of a newer version": json.dumps(GOOD | {"schema_version": 2}).encode(),
-    "of another operation": json.dumps(GOOD | {"operation_id": "01OTHER"}).encode(),
-    "of an unknown kind": json.dumps(GOOD | {"kind": "Teleport"}).encode(),
+    "of a newer version": json.dumps(PLAIN | {"schema_version": 2}).encode(),
+    "of another operation": json.dumps(PLAIN | {"operation_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}).encode(),
+    "of an unknown kind": json.dumps(PLAIN | {"kind": "Teleport"}).encode(),
     **{
-        f"{name} is {value!r}": json.dumps(GOOD | {name: value}).encode()
+        f"{name} is {value!r}": json.dumps(PLAIN | {name: value}).encode()
         for name, value in [
             ("branch", 7),
             ("actor_id", ["ann"]),
@@ -191,13 +194,21 @@ BAD = {
             ("paths", ["__staging/01OTHER"]),
             ("pinned", [{"table_key": "node:Person", "version": "1"}]),
             ("pinned", [1]),
+            ("pinned", [{"table_key": "node:Person", "version": 1, "more": 1}]),
+            ("started_at", 5),
+            ("started_at", "9" * 40),
+            ("branch", "../main"),
+            ("branch", None),
+            ("actor_id", "\ud800"),
+            ("paths", [f"{TABLE}/data//x"]),
+            ("more", 1),
         ]
     },
 }
 
 
 def test_a_good_record_is_read_back() -> None:
-    record = StagingRecord.decode("01BAD", json.dumps(GOOD).encode())
+    record = StagingRecord.decode("01BADBADBADBADBADBADBADBAD", json.dumps(GOOD).encode())
     assert json.loads(record.encode()) == GOOD
     assert WriterKind.LOAD.value == LOAD_KIND
 
@@ -205,16 +216,16 @@ def test_a_good_record_is_read_back() -> None:
 @pytest.mark.parametrize("what", BAD)
 def test_a_record_is_understood_in_full_or_not_at_all(what: str) -> None:
     with pytest.raises(StagingUnreadable):
-        StagingRecord.decode("01BAD", BAD[what])
+        StagingRecord.decode("01BADBADBADBADBADBADBADBAD", BAD[what])
 
 
 def test_a_record_that_cannot_be_read_stays_and_stops_nobody(graph: Graph) -> None:
     root = graph.location.path
     damaged = ("empty", "of a newer version", "paths is ['nodes']")
-    files = [root / f"__staging/0{number}.json" for number in range(len(damaged))]
+    files = [root / f"__staging/{number:026}.json" for number in range(len(damaged))]
     files[0].parent.mkdir(exist_ok=True)
     for file, what in zip(files, damaged, strict=True):
-        file.write_bytes(BAD[what].replace(b"01BAD", file.stem.encode()))
+        file.write_bytes(BAD[what].replace(b"01BADBADBADBADBADBADBADBAD", file.stem.encode()))
     opened = open_graph(root, SETTINGS)
     assert all(file.name in text for file, text in zip(files, opened.warnings, strict=True))
     write_three(opened, "ann")
@@ -225,20 +236,23 @@ def test_a_record_that_cannot_be_read_stays_and_stops_nobody(graph: Graph) -> No
 
 def test_a_record_that_cannot_be_read_is_reported(graph: Graph, omnigraph: Omnigraph, tmp_path: Path) -> None:
     (graph.location.path / "__staging").mkdir(exist_ok=True)
-    (graph.location.path / "__staging/01BAD.json").write_bytes(b"")
+    (graph.location.path / "__staging/01BADBADBADBADBADBADBADBAD.json").write_bytes(b"")
     (graph.location.path / "__staging/notes.txt~").write_bytes(b"an editor's")
     done = omnigraph("branch", "create", "b", "--store", "g")
-    assert (done.code, done.err.count("warning: __staging/01BAD.json cannot be read")) == (0, 1), done.err
-    assert "warning: __staging/01BAD.json" in omnigraph("recovery", "run", "g").err
+    assert (
+        done.code,
+        done.err.count("warning: __staging/01BADBADBADBADBADBADBADBAD.json cannot be read"),
+    ) == (0, 1), done.err
+    assert "warning: __staging/01BADBADBADBADBADBADBADBAD.json" in omnigraph("recovery", "run", "g").err
 
 
 def test_a_list_that_cannot_be_read_keeps_its_record(graph: Graph) -> None:
     """It names files that nobody else knows of."""
     storage = graph.door.storage
-    record = StagingRecord.decode("01BAD", json.dumps(GOOD).encode())
+    record = StagingRecord.decode("01BADBADBADBADBADBADBADBAD", json.dumps(GOOD).encode())
     storage.control.create(record.path, replace(record, made_twin=None).encode())
-    storage.control.create("__staging/01BAD/files/task.json", b'["nodes"]')
+    storage.control.create("__staging/01BADBADBADBADBADBADBADBAD/files/task.json", b'["nodes"]')
     found = sweep_staging(storage, forget_nothing)
     assert (found.swept, len(found.kept)) == ((), 1)
-    assert storage.control.exists("__staging/01BAD/files/task.json")
+    assert storage.control.exists("__staging/01BADBADBADBADBADBADBADBAD/files/task.json")
     assert storage.control.exists(record.path)

@@ -134,7 +134,7 @@ def test_a_command_that_looks_once_sweeps_the_dead_and_not_the_living(
         parse_location(graph.location.uri, Path("/")),
         load_settings({**environment, "OMNIGRAPH_LEASE_TTL": "30"}, Path("/")),
     )
-    alive = StagingRecord("01ALIVE", "Load", "main", "bob")
+    alive = StagingRecord("01AVEXXXXXXXXXXXXXXXXXXXXX", "Load", "main", "bob")
     with kept_while(storage, alive):
         careful = {**environment, "OMNIGRAPH_LEASE_DEAD_AFTER": "3600"}
         done = omnigraph("branch", "create", "a", "--store", graph.location.uri, environment=careful)
@@ -143,7 +143,7 @@ def test_a_command_that_looks_once_sweeps_the_dead_and_not_the_living(
         until_old(graph)
         done = omnigraph("branch", "create", "b", "--store", graph.location.uri, environment=environment)
         assert done.code == 0, done.err
-        assert storage.control.list(layout.STAGING_DIR) == ["01ALIVE.json"]
+        assert storage.control.list(layout.STAGING_DIR) == ["01AVEXXXXXXXXXXXXXXXXXXXXX.json"]
     assert data_files(graph) == before
     check_whole(graph)
 

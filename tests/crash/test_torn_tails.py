@@ -21,7 +21,8 @@ from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.case import RecoveryCase
 from omnigraph_core.write.decide import decide
-from omnigraph_core.write.sidecar import DecisionKind, read_stored
+from omnigraph_core.write.sidecar import read_stored
+from omnigraph_core.write.sidecar_record import DecisionKind
 from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three

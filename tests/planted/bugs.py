@@ -478,7 +478,8 @@ def roll_forward_without_looking_at_the_files(plant: Plant) -> None:
 def decide_over_whatever_is_there(plant: Plant) -> None:
     """Recovery writes its decision without asking whether the sidecar is still the one it read."""
     from omnigraph_core.write import recovery
-    from omnigraph_core.write.sidecar import StoredSidecar, encode
+    from omnigraph_core.write.sidecar import StoredSidecar
+    from omnigraph_core.write.sidecar_record import encode
 
     def write(control: Any, stored: Any, decision: Any, guard: Any) -> Any:
         decided = replace(stored.sidecar, decision=decision)

@@ -28,6 +28,7 @@ READS: dict[str, Verb] = {
         graph.snapshot(),
         graph.branches(),
         graph.pending(),
+        graph.unreadable(),
         graph.lock_holder("main"),
     ),
     "branches": lambda graph: graph.branches(),
