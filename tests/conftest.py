@@ -89,3 +89,22 @@ def settings(tmp_path: Path) -> Settings:
 def _no_failpoints() -> Iterator[None]:
     yield
     faults.arm("")
+
+
+# Tests that kill, cut short, pause or race writers, or compare them with a model.
+HARD_ON_GRAPHS = {"crash", "concurrent", "model"}
+
+
+@pytest.fixture(autouse=True)
+def _doctor_is_asked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """They end with a doctor that finds nothing to do, unless they are marked `forged`: those make what
+    no command makes, and doctor would name it."""
+    asked = request.path.parent.name in HARD_ON_GRAPHS and not request.node.get_closest_marker("forged")
+    if not asked:
+        yield
+        return
+    from tests.support.writers import asks_doctor
+
+    token = asks_doctor.set(True)
+    yield
+    asks_doctor.reset(token)

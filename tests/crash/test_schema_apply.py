@@ -13,6 +13,7 @@ from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings
 from tests.support import warm
 from tests.support.migrations import WANTED, exported, load, make_graph
+from tests.support.paused import started
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.writers import check_whole
 
@@ -179,6 +180,36 @@ def test_dying_at_every_step(
     again = graph.apply_schema(WANTED[kind], branch=branch)
     assert again.applied == (not applied)
     check_goes_on(graph, root, kind, branch, results[kind, branch], apart, other)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ("schema.staged", None),
+        ("write.after_b", "is recorded in __recovery/"),
+        ("schema.promoted._schema.pg", "is made"),
+    ],
+)
+def test_ctrl_c_at_a_step(
+    step: str, says: str | None, root: Path, results: dict[tuple[str, str], list[str]]
+) -> None:
+    """Exit code 130; what was begun is said, and the next writer has the old schema or the new one."""
+    kind, graph = "all together", _relocated(root)
+    before = exported(graph)
+    (root.parent / "wanted.pg").write_text(WANTED[kind])
+    command = [sys.executable, "-m", "omnigraph_cli", "schema", "apply", str(root), "--schema", "wanted.pg"]
+    environment = {"OMNIGRAPH_FSYNC": "off", "PYTHONPATH": str(REPOSITORY)}
+    with started(command, cwd=root.parent, stop_at=step, **environment) as process:
+        process.until_stopped()
+        process.process.send_signal(signal.SIGINT)
+        process.go_on()
+        done = process.ended()
+    assert done.code == 130, done.err
+    assert says is None or says in done.err
+    graph = Graph.open(str(root), SETTINGS, OpenMode.READ_WRITE)
+    check_whole(graph)
+    assert exported(graph) == (before if says is None else results[kind, "main"])
+    assert graph.apply_schema(WANTED[kind]).applied == (says is None)
 
 
 def check_goes_on(

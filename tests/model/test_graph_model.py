@@ -51,6 +51,9 @@ from tests.support.plans import TABLES, Change, Changes, IdTaken, State, read_en
 from tests.support.records import PEOPLE
 from tests.support.writers import check_whole
 
+# Rows come through the door without the rules of a schema: edges of nobody, one name for many.
+pytestmark = pytest.mark.forged
+
 SETTINGS = Settings(fsync=False, actor="ann")
 MAIN = "main"
 NAMES = ("dev", "exp", "fix/one")
