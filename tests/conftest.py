@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import functools
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -98,9 +99,10 @@ HARD_ON_GRAPHS = {"crash", "concurrent", "model"}
 @pytest.fixture(autouse=True)
 def _doctor_is_asked(request: pytest.FixtureRequest) -> Iterator[None]:
     """They end with a doctor that finds nothing to do, unless they are marked `forged`: those make what
-    no command makes, and doctor would name it."""
-    asked = request.path.parent.name in HARD_ON_GRAPHS and not request.node.get_closest_marker("forged")
-    if not asked:
+    no command makes, and doctor would name it. With a planted bug (tests/planted) a test has to notice
+    by itself what doctor might see first."""
+    is_forged = "PLANTED_BUG" in os.environ or request.node.get_closest_marker("forged")
+    if is_forged or request.path.parent.name not in HARD_ON_GRAPHS:
         yield
         return
     from tests.support.writers import asks_doctor
