@@ -27,7 +27,12 @@ QUERY_OPTIONS: dict[str, tuple[object, object]] = {
         Annotated[str | None, typer.Option("--name", metavar="NAME", help="Same as NAME.")],
         None,
     ),
-    "expression": (Annotated[str | None, typer.Option("-e", metavar="GQ", help="The query text.")], None),
+    "expression": (
+        Annotated[
+            str | None, typer.Option("-e", "--expr", "--query-string", metavar="GQ", help="The query text.")
+        ],
+        None,
+    ),
     "query": (
         Annotated[
             str | None, typer.Option("--query", metavar="FILE|-", help="A file of queries; - reads stdin.")

@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         examples=[
             "omnigraph blob get node Photo p1 image --out p1.jpg",
             "omnigraph blob get node Photo p1 image | file -",
+            "omnigraph blob get node Photo p1 image --offset 1024 --length 512",
         ],
     )
     def get(
@@ -48,10 +49,16 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option("--out", metavar="FILE", help="The file to write; default standard output."),
         ] = None,
+        offset: Annotated[int, typer.Option(metavar="N", help="Begin at this byte; default 0.")] = 0,
+        length: Annotated[
+            int | None, typer.Option(metavar="N", help="Write at most so many bytes; default all.")
+        ] = None,
         branch: BranchOption = None,
         snapshot: SnapshotOption = None,
     ) -> None:
-        """Write the content of a blob."""
+        """Write the content of a blob, or a part of it."""
+        if offset < 0 or (length is not None and length < 0):
+            raise UsageError("--offset and --length must not be negative")
         view = _view(run, branch, snapshot)
         blob = _find(view, kind, type_name, entity_id, name)
         if out not in (None, "-"):
@@ -59,10 +66,10 @@ def register(app: typer.Typer) -> None:
 
             view.refuse_as_output(Path(out))
             with whole_files() as files, files.open(Path(out)) as file:
-                file.writelines(blob.pieces())
+                file.writelines(blob.pieces(offset, length))
             return
         sys.stdout.flush()
-        for piece in blob.pieces():
+        for piece in blob.pieces(offset, length):
             sys.stdout.buffer.write(piece)
 
     @command(group, "stat", takes_graph=False, examples=["omnigraph blob stat node Photo p1 image"])

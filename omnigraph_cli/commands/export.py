@@ -10,6 +10,7 @@ import typer
 
 from omnigraph_cli.options import BranchOption, DataFormatOption, SnapshotOption, data_format, one_target
 from omnigraph_cli.run import Run, command
+from omnigraph_core.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
                 "need a directory and get one file per type.",
             ),
         ] = None,
+        jsonl: Annotated[bool, typer.Option("--jsonl", help="The same as --format jsonl.")] = False,
     ) -> None:
         """Write every entity as a load record: edges first, each type ordered by id.
 
@@ -47,6 +49,8 @@ def register(app: typer.Typer) -> None:
         with the same schema gives the same graph.
         """
         one_target(branch, snapshot)
+        if jsonl and format_ not in (None, "jsonl"):
+            raise UsageError(f"both --jsonl and --format {format_} were given", hint="use one of them")
         data_format(format_)
         from omnigraph_core.graph import OpenMode
         from omnigraph_core.schema.files import Format

@@ -32,9 +32,13 @@ class Blob:
     def size(self) -> int:
         return self.file.size
 
-    def pieces(self) -> Iterator[bytes]:
-        """The content in order, with at most one piece in memory."""
-        while piece := self.file.read(_PIECE_BYTES):
+    def pieces(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """The content in order, with at most one piece in memory; or `length` bytes of it from `offset`."""
+        start = min(offset, self.size)
+        left = self.size - start if length is None else min(length, self.size - start)
+        self.file.seek(start)
+        while left > 0 and (piece := self.file.read(min(_PIECE_BYTES, left))):
+            left -= len(piece)
             yield piece
 
 

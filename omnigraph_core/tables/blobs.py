@@ -9,7 +9,7 @@ from omnigraph_core.tables.failures import lance_failures
 
 
 class BlobFile:
-    """A blob opened for reading from front to end."""
+    """A blob opened for reading."""
 
     def __init__(self, table: Table, lance_file: Any) -> None:
         self._table = table
@@ -18,6 +18,11 @@ class BlobFile:
     @property
     def size(self) -> int:
         return int(self._file.size())
+
+    def seek(self, offset: int) -> None:
+        """Go on reading at this byte."""
+        with lance_failures(self._table.ref, "reading a blob of"):
+            self._file.seek(offset)
 
     def read(self, length: int) -> bytes:
         """The next bytes, at most `length`; none at the end."""

@@ -81,3 +81,14 @@ def test_what_there_is_not(
     done = omnigraph("blob", "get", *where, "--store", "g", "--out", "out.bin")
     assert (done.code, words in done.err, done.out) == (code, True, ""), done.err
     assert not (tmp_path / "out.bin").exists()
+
+
+@pytest.mark.parametrize(("offset", "length"), [(0, 5), (3, 4), (2, 0), (10**9, 5), (1, 10**12)])
+@pytest.mark.parametrize("name", ["small", "large"])
+def test_a_part_of_a_blob(
+    name: str, offset: int, length: int, graph: Graph, omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    part = ["--offset", str(offset), "--length", str(length), "--out", "part.bin"]
+    assert omnigraph("blob", "get", "node", "F", name, "data", "--store", "g", *part).code == 0
+    whole = SMALL if name == "small" else LARGE
+    assert (tmp_path / "part.bin").read_bytes() == whole[offset : offset + length]

@@ -241,3 +241,8 @@ def test_an_export_does_not_write_into_its_graph(
 def test_a_dash_is_standard_output(graph: Graph, omnigraph: Omnigraph, tmp_path: Path) -> None:
     assert omnigraph("export", "g", "--out", "-").out == omnigraph("export", "g").out
     assert not (tmp_path / "-").exists()
+
+
+def test_the_spellings_of_jsonl(graph: Graph, omnigraph: Omnigraph) -> None:
+    assert omnigraph("export", "g", "--jsonl").out == omnigraph("export", "g").out
+    assert omnigraph("export", "g", "--jsonl", "--format", "csv").code == 2
