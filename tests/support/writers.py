@@ -123,8 +123,10 @@ def check_whole(graph: Graph) -> None:
         assert history[-1].parent_commit_id is None
         assert len({each.created_at for each in history}) == len(history)
     for commit in log.commits.values():
-        # A merge brings commits along of a branch that may be deleted by now.
-        if not commit.branch_is_gone and commit.branch in graph.branches():
+        # A merge brings commits along of a branch that may be deleted by now, and its name used again.
+        if commit.branch_is_gone or commit.branch not in graph.branches():
+            continue
+        if graph.door.manifest.branch(commit.branch).may_be(commit.on):
             with suppress(CommitRemoved):
                 snapshot_at(graph.door.manifest, commit)
     if asks_doctor.get():
