@@ -153,6 +153,46 @@ def test_maintenance_of_a_graph_in_s3(
     check_whole(other)
 
 
+def test_doctor_of_a_graph_in_s3(
+    run: Callable[..., Finished], s3_location: Callable[[], str], s3_environment: dict[str, str], people: Path
+) -> None:
+    """Clean with branches, a tag, a deleted branch and after maintenance; then one file has other bytes."""
+    place = s3_location()
+    assert run("init", "--schema", people, place).code == 0
+    graph = open_graph(place, load_settings(s3_environment, Path("/")))
+    for number in range(4):
+        write_three(graph, f"p{number}")
+    graph.create_tag("v1", "main~2")
+    graph.create_branch("side")
+    write_three(graph, "mine", "side")
+    graph.create_branch("gone")
+    graph.delete_branch("gone")
+    assert findings(run("doctor", place, "--deep", "--json")) == set()
+    assert run("maintain", place, "--keep", "3", "--grace", "0s").code == 0
+    assert findings(run("doctor", place, "--json")) == set()
+    assert findings(run("doctor", place, "--deep", "--json")) == set()
+    head = graph.commit("side")
+    chosen = next(path for path in sorted(json.loads(head.details or "{}")["files"]) if "/data/" in path)
+    control = graph.door.storage.control
+    found = control.get(chosen)
+    assert found is not None
+    control.put(chosen, found.data[:-1] + bytes([found.data[-1] ^ 1]))
+    damaged = run("doctor", place, "--deep", "--json")
+    assert damaged.code == 1
+    assert ("file-changed", chosen) in findings(damaged)
+    control.delete(chosen)
+    gone = findings(run("doctor", place, "--deep", "--json"))
+    assert ("file-missing", chosen) in gone
+
+
+def findings(done: Finished) -> set[tuple[str, str]]:
+    """What is to be done about something; notes are not."""
+    answer = json.loads(done.out)
+    found = {(each["code"], each["where"]) for each in answer["findings"] if each["severity"] != "note"}
+    assert done.code == bool(found), done.err
+    return found
+
+
 def content_at(graph: Graph, ref: str) -> dict[str, set[str]]:
     """Ids per table, at a branch or a commit."""
     snapshot = graph.snapshot_of(graph.commit(ref).commit_id)
