@@ -30,6 +30,7 @@ from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.keys import find_keys
 from omnigraph_core.tables.stage import stage_append
 from omnigraph_core.write import door as door_module
+from omnigraph_core.write import phases as phases_module
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.plan import WritePlan, WriterKind
 
@@ -152,13 +153,13 @@ def main() -> None:
     marks = [mark for mark in (20, 100, 1000) if mark <= arguments.commits]
     clock = Clock()
     clock.wrap(door_module, "sync_staged", "sync staged")
-    clock.wrap(door_module.Door, "_phase_a", "A sidecar")
-    clock.wrap(door_module, "commit_exact", "B table commit")
-    clock.wrap(door_module, "sync_manifests", "B sync")
+    clock.wrap(phases_module.Phases, "record", "A sidecar")
+    clock.wrap(phases_module, "commit_exact", "B table commit")
+    clock.wrap(phases_module, "sync_manifests", "B sync")
     clock.wrap(Publisher, "publish", "C publish")
-    clock.wrap(door_module, "record_commit", "C history")
+    clock.wrap(phases_module, "record_commit", "C history")
     clock.wrap(Barrier, "sync", "C sync")
-    clock.wrap(door_module.Door, "_phase_d", "D sidecar")
+    clock.wrap(phases_module.Phases, "_phase_d", "D sidecar")
     for synced in (True, False):
         for tables in (1, 3):
             root = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))

@@ -126,6 +126,7 @@ class CommitAhead:
         self._control = tables.storage.control
         self._commits = commits_ref(branch.name)
         self._manifest_version = manifest_version
+        self._is_ours = True
         todo = [(tables.open(self._commits), commit_rows(head, branch, manifest_version))]
         if head.actor_id:
             todo.append((tables.open(_ACTORS), actor_rows(head)))
@@ -134,15 +135,16 @@ class CommitAhead:
         self._work = Beside(lambda: [write_ahead(tables, base, rows) for base, rows in ready])
 
     def written(self, manifest_version: int) -> Mapping[TableRef, WrittenRows]:
-        """What is ready to be appended, now that the publish is known."""
+        """What is ready to be appended, now that the publish is known; the caller's from now on."""
+        self._is_ours = False
         written = {each.base.ref: each for each in self._work.result()}
         if manifest_version != self._manifest_version and self._commits in written:
             self._discard([written.pop(self._commits)])
         return written
 
     def discard(self) -> None:
-        """There was no publish: remove the files."""
-        if self._work.error() is None:
+        """Remove the files, unless they were asked for."""
+        if self._work.error() is None and self._is_ours:
             self._discard(self._work.result())
 
     def _discard(self, written: Sequence[WrittenRows]) -> None:

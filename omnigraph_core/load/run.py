@@ -33,8 +33,9 @@ from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import Schema
 from omnigraph_core.tables.staged import StagedWrite, discard_files
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Door, Published
+from omnigraph_core.write.door import Door
 from omnigraph_core.write.naming import prove_called
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import TableWrite, WritePlan
 from omnigraph_core.write.writable import WritableTable
 

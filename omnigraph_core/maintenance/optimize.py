@@ -47,8 +47,9 @@ from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, dis
 from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.actors import Signature
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Door, Published
+from omnigraph_core.write.door import Door
 from omnigraph_core.write.forks import needs_fork
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 from omnigraph_core.write.staging import KeptRecord, staging
 from omnigraph_core.write.staging_record import OPTIMIZE_KIND, StagingRecord

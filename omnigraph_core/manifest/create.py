@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from omnigraph_core import faults, layout
 from omnigraph_core.manifest import rows as manifest_rows
-from omnigraph_core.manifest.publisher import Registration, Update
+from omnigraph_core.manifest.request import Registration, Update
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, STAMP_KEY
 from omnigraph_core.tables.commit import Guard, commit_exact

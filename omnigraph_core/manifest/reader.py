@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph_core import layout
@@ -15,6 +16,7 @@ from omnigraph_core.manifest.stamp import refuse_future_stamp
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.fence import RowPlace
 from omnigraph_core.tables.fork_refs import Fork, ForkRef, RefState, find_ref, list_refs, share_a_directory
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
@@ -279,21 +281,34 @@ class Manifest:
             known = EMPTY_STATE
         table.check_columns(COLUMNS)
         fresh = sorted(fragment_ids - known.fragment_ids)
-        rows = table.read(STATE_COLUMNS, fragment_ids=fresh)
+        rows = table.read(STATE_COLUMNS, fragment_ids=fresh, with_row_id=True, with_row_address=True)
         state = known.advanced(table.version, fragment_ids, rows)
         self._states[branch] = state
         return state
 
-    def advance(self, base: Table, published: Table, branch: Branch, rows: pa.Table) -> ManifestState:
+    def known_head(self, branch: Branch) -> tuple[Table, ManifestState] | None:
+        """HEAD and its state as they were read last, without looking."""
+        table, state = self._newest.get(branch), self._states.get(branch)
+        if table is None or state is None or table.version != state.manifest_version:
+            return None
+        return table, state
+
+    def advance(
+        self, base: Table, published: Table, branch: Branch, rows: pa.Table, head_row_id: int | None
+    ) -> ManifestState:
         """The state after a publish of these rows on top of `base`; they need not be read back.
 
-        Only if the publish is the very next version: Lance may have put it on top of another.
+        Only if they are one fragment with the head row in front, which has kept its row id, and
+        if the publish is the very next version: Lance may have put it on top of another.
         """
         known = self._states.get(branch, EMPTY_STATE)
-        if known.manifest_version != base.version or published.version != base.version + 1:
-            return self.state_of(published, branch)
         fragment_ids = published.fragment_ids()
+        added = fragment_ids - known.fragment_ids
+        is_next = known.manifest_version == base.version == published.version - 1
+        if head_row_id is None or not is_next or len(added) != 1:
+            return self.state_of(published, branch)
         state = known.advanced(published.version, fragment_ids, rows.select(STATE_COLUMNS))
+        state = replace(state, head_at=RowPlace(min(added) << 32, head_row_id))
         self._states[branch] = state
         self._newest[branch] = published
         return state

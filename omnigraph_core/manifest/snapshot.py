@@ -23,6 +23,7 @@ from omnigraph_core.manifest.rows import (
 )
 from omnigraph_core.manifest.seal import TableState
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.fence import RowPlace
 from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class ManifestState:
     repeated: Mapping[str, Repeated] = MappingProxyType({})
     """The keys that were registered more than once. Versions and tombstones of an earlier
     registration are of another table that had the name; they do not count."""
+    head_at: RowPlace | None = None
+    """Where the head row is, if the rows were read with their places."""
 
     def advanced(self, manifest_version: int, fragment_ids: frozenset[int], rows: pa.Table) -> ManifestState:
         """This state with newer rows on top."""
@@ -137,6 +140,7 @@ class ManifestState:
             tombstones=tombstones,
             head=added.head or self.head,
             repeated=added.repeated,
+            head_at=added.head_at if added.head else self.head_at,
         )
 
     def generation(self, table_key: str) -> int:
@@ -150,6 +154,11 @@ class ManifestState:
         """Every place where this branch ever had a table, with a key it had: dropped ones, too."""
         earlier = {path: key for key, found in self.repeated.items() for path in found.earlier}
         return earlier | {path: key for key, path in self.locations.items()}
+
+    def has_no_row_of(self, table_key: str, version: int) -> bool:
+        """Is it certain that this version of the table was never published here?"""
+        known = self.versions.get(table_key)
+        return table_key not in self.repeated and (known is None or version > known.version)
 
     def current_version(self, table_key: str) -> int:
         """What a publish compares with: the version that is visible, 0 if none is."""
@@ -219,7 +228,14 @@ def _reduce(rows: pa.Table, known: Mapping[str, Repeated]) -> ManifestState:
         tombstones={row["table_key"]: row["table_version"] for row in _newest_per_key(tombstones)},
         head=GraphHead.from_json(heads.column("metadata")[-1].as_py()) if heads.num_rows else None,
         repeated=repeated,
+        head_at=_place(heads),
     )
+
+
+def _place(heads: pa.Table) -> RowPlace | None:
+    if not heads.num_rows or "_rowaddr" not in heads.column_names:
+        return None
+    return RowPlace(heads.column("_rowaddr")[0].as_py(), heads.column("_rowid")[0].as_py())
 
 
 def _repeated(registered: pa.Table) -> dict[str, Repeated]:

@@ -34,10 +34,11 @@ from omnigraph_core.rules.committed import Committed
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.values.shown import one_line
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Door, Published
+from omnigraph_core.write.door import Door
 from omnigraph_core.write.freshness import StalePlan, check_head
 from omnigraph_core.write.moves import shown_name
 from omnigraph_core.write.on_record import FilesOnRecord
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import WritePlan
 
 

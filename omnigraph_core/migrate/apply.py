@@ -21,10 +21,11 @@ from omnigraph_core.schema import Schema
 from omnigraph_core.schema.evolve import MigrationPlan, plan_migration
 from omnigraph_core.storage import HeldLocks, Lock
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Door, Published, ReplansUsedUp
+from omnigraph_core.write.door import Door, ReplansUsedUp
 from omnigraph_core.write.freshness import StalePlan
 from omnigraph_core.write.limits import REPLANS_MAX
 from omnigraph_core.write.on_record import FilesOnRecord
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import NewSchema
 from omnigraph_core.write.staging_record import SCHEMA_APPLY_KIND, StagingRecord
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from omnigraph_core import faults
 from omnigraph_core.change.plan import counts_of, stage_rows
 from omnigraph_core.errors import InternalError
-from omnigraph_core.manifest.publisher import Registration, Tombstone
+from omnigraph_core.manifest.request import Registration, Tombstone
 from omnigraph_core.migrate.new_tables import new_table
 from omnigraph_core.rules.changeset import Change
 from omnigraph_core.schema.arrow import arrow_field, arrow_type, table_schema

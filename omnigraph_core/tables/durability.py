@@ -63,6 +63,10 @@ class Barrier:
         if self._storage.location.is_local:
             self._paths += version_files(self._storage, table, base)
 
+    def add_manifest(self, table: Table) -> None:
+        """A version whose files are safe already."""
+        self._paths.append(manifest_path(table.ref, table.version))
+
     def add_files(self, paths: Iterable[str]) -> None:
         """Files given relative to the graph root."""
         self._paths += paths

@@ -1,15 +1,24 @@
-"""The fence: a merge-insert that two concurrent writers of one key can never both win.
+"""The fence: of several writers who saw the same version of a dataset, exactly one gets through.
 
-It holds only under all of these together: the key column is annotated as unenforced
-primary key, Lance retries nothing, no index is used for the join, the write is
-executed (a staged one loses the key filter), and the precondition was read through
-a handle at the very version the merge starts from.
+`replace_fenced` replaces rows by address (`tables/replacement.py`). Every writer replaces one and the
+same row, and so marks it deleted in the same fragment; Lance refuses the second of two transactions
+that mark rows of one fragment, whatever lies between them, a compaction included.
+
+`merge_fenced` is for a dataset that has no such row yet. It is a merge-insert and holds only under
+all of these together: the key column is annotated as unenforced primary key, Lance retries
+nothing, no index is used for the join, and the write is executed (a staged one loses the key
+filter). It takes three times as long, and the key filter is 33 KB in each version and as much in
+its transaction.
+
+Both hold only if the precondition was read through a handle at the very version they start from.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from omnigraph_core.errors import StorageError
+from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
@@ -24,6 +33,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PRIMARY_KEY_METADATA = b"lance-schema:unenforced-primary-key"
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """Where a row of one version is: fragment id << 32 | offset, and the id it keeps when it is replaced."""
+
+    address: int
+    row_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Rows in a file of their own, and others marked as deleted; no version refers to either yet."""
+
+    table: Table
+    transaction: Any
+    files: tuple[str, ...]
+    """Relative to the graph root."""
+
+
+def replace_fenced(tables: Tables, staged: Replacement) -> Table:
+    """Make the replacement true; CommitLost if anybody touched a fragment that has a row of it.
+
+    For other failures, see `merge_fenced`.
+    """
+    from lance.dataset import LanceDataset
+
+    table = staged.table
+    try:
+        return Table(table.ref, LanceDataset.commit(table.lance, staged.transaction, max_retries=0))
+    except LANCE_RAISES as error:
+        raise _failure(tables, table, error) from error
 
 
 def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Table:
@@ -45,10 +86,14 @@ def merge_fenced(tables: Tables, table: Table, key: str, rows: pa.Table) -> Tabl
             .execute(rows)
         )
     except LANCE_RAISES as error:
-        if is_contention(error):
-            raise CommitLost(f"another publish to '{table.ref.key}' came first") from error
-        failure = storage_error(table.ref, "publishing to", error)
-        if not tables.storage.location.is_local:
-            raise CommitUnknown(f"{failure}; it may still land") from error
-        raise failure from error
+        raise _failure(tables, table, error) from error
     return handle
+
+
+def _failure(tables: Tables, table: Table, error: Any) -> StorageError | CommitLost:
+    if is_contention(error):
+        return CommitLost(f"another publish to '{table.ref.key}' came first")
+    failure = storage_error(table.ref, "publishing to", error)
+    if not tables.storage.location.is_local:
+        return CommitUnknown(f"{failure}; it may still land")
+    return failure

@@ -10,7 +10,7 @@ from omnigraph_core.history.recoveries import RECOVERY_ACTOR
 from omnigraph_core.ids import now_us
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.commit import Commit, Operation
-from omnigraph_core.manifest.publisher import Publish, Update
+from omnigraph_core.manifest.request import Publish, Update
 from omnigraph_core.manifest.rows import GraphHead, Outcome
 from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot

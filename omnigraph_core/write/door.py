@@ -1,11 +1,7 @@
 """The door: the one way a graph changes.
 
-Phase A writes the sidecar, phase B commits the tables, phase C publishes and records
-the commit, phase D removes the sidecar. Three barriers make it durable: staged files
-and sidecar before B, table manifests before C, publish and history before D.
-
-Killed before A, a write leaves orphan files. Killed between A and the end of D, it
-leaves the sidecar, and the next holder of the branch's lock finishes or undoes it.
+A write is planned, without the lock if nobody else is writing. Under the branch's lock everything
+that the plan assumed is looked at again; then come the phases (`write/phases.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +13,7 @@ from functools import partial
 
 from omnigraph_core import faults, layout
 from omnigraph_core.catalog.schemas import Schemas
-from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError, said_if_interrupted
-from omnigraph_core.history.commits import CommitAhead, commits_ref, record_commit
-from omnigraph_core.history.recoveries import RecoveryKind
+from omnigraph_core.errors import BusyError, NotFoundError, OmnigraphError, StorageError
 from omnigraph_core.history.settle import settle_history
 from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.manifest.commit import Commit
@@ -28,21 +22,19 @@ from omnigraph_core.manifest.reader import Manifest, check_branch, manifest_ref
 from omnigraph_core.manifest.rows import GraphHead, Outcome
 from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.manifest.snapshot import Snapshot
-from omnigraph_core.records import dataclass
-from omnigraph_core.storage import Lock, LockLost
+from omnigraph_core.storage import Lock
 from omnigraph_core.storage.beside import Beside
 from omnigraph_core.storage.failures import SyncFailed
-from omnigraph_core.tables.commit import commit_exact, is_all_ours
+from omnigraph_core.tables.commit import is_all_ours
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.durability import Barrier, sync_fork, sync_manifests, sync_staged
+from omnigraph_core.tables.durability import sync_fork, sync_staged
 from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.fork_refs import read_fork
 from omnigraph_core.tables.held import HeldTables
-from omnigraph_core.tables.log_append import compact_log
 from omnigraph_core.tables.pinned import PinnedTables
-from omnigraph_core.tables.refs import control_table
 from omnigraph_core.tables.staged import StagedFileMissing, discard_files
 from omnigraph_core.write.actors import check_actor
+from omnigraph_core.write.ahead import Ahead
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.forks import fork_table, may_have_lost_a_fork, needs_fork
 from omnigraph_core.write.freshness import (
@@ -54,29 +46,13 @@ from omnigraph_core.write.freshness import (
     check_tables,
 )
 from omnigraph_core.write.limits import OPTIMISTIC_ATTEMPTS, REPLANS_MAX
+from omnigraph_core.write.phases import Phases, Published
 from omnigraph_core.write.plan import TableWrite, WritePlan
-from omnigraph_core.write.promotion import promote_schema
 from omnigraph_core.write.recovery import Recoverer
-from omnigraph_core.write.sidecar import (
-    SidecarTaken,
-    StoredSidecar,
-    create_sidecar,
-    describe,
-    describe_late_write,
-    forget_sidecar,
-)
+from omnigraph_core.write.sidecar import StoredSidecar, describe, describe_late_write, forget_sidecar
 from omnigraph_core.write.sidecar_record import Sidecar
 from omnigraph_core.write.sweep import Sweeper
 from omnigraph_core.write.writable import WritableTable
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A write that is durable. `warnings` are things that went wrong without consequence."""
-
-    commit_id: str | None
-    snapshot: Snapshot
-    warnings: tuple[str, ...] = ()
 
 
 class ReplansUsedUp(BusyError):
@@ -93,6 +69,7 @@ class Door:
         self.storage = tables.storage
         self.publisher = Publisher(self.manifest)
         self.recoverer = Recoverer(tables, self.manifest, self.publisher)
+        self.phases = Phases(self.manifest, self.publisher, self.recoverer)
         self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)
 
     def write(
@@ -106,7 +83,7 @@ class Door:
         only if it concerns it.
         """
         for number in range(1 + REPLANS_MAX):
-            is_locked = number >= OPTIMISTIC_ATTEMPTS and not plans_long
+            is_locked = not plans_long and (number >= OPTIMISTIC_ATTEMPTS or self._is_busy(branch))
             with self._attempted(branch, is_locked=is_locked) as attempt:
                 plan = None
                 try:
@@ -140,14 +117,21 @@ class Door:
     def _attempted(self, branch: str, *, is_locked: bool) -> Iterator[Attempt]:
         """An attempt, perhaps with the branch's lock held while the write is planned as well.
 
-        A writer that plans without it loses to whoever publishes meanwhile, and among many
-        small writers some would lose again and again. From its third attempt on, it does not.
+        A writer that plans without it loses to another that publishes meanwhile. So it does only
+        at first, and only while nobody else is writing: else it would plan for nothing, and among
+        many small writers some would lose again and again.
         """
         if not is_locked:
             yield self.attempt(branch)
             return
         with self.locked(branch, "plan") as lock:
             yield self.attempt(branch, lock)
+
+    def _is_busy(self, branch: str) -> bool:
+        """Does another process hold the branch's lock? Not asked where that takes a request."""
+        return self.storage.location.is_local and (
+            self.storage.locks.read_holder(layout.branch_lock(branch)) is not None
+        )
 
     def open_for_write(self, attempt: Attempt, table_key: str) -> WritableTable:
         """A table to stage on; forked first if the branch has no lineage of its own yet."""
@@ -174,10 +158,11 @@ class Door:
             with self.locked(plan.branch, name, operation_id, held=plan.attempt.lock) as lock:
                 held = HeldTables(self.tables)
                 plan, sidecar = self._prepared(plan, lock, held, synced)
-                recorded = True
-                stored = self._phase_a(sidecar)
-                self._hand_over(plan, stored, lock)
-                return self._carried_out(plan, stored, lock, held)
+                with Ahead(self.publisher, plan, sidecar, held) as ahead:
+                    recorded = True
+                    stored = self.phases.record(sidecar)
+                    self._hand_over(plan, stored, lock)
+                    return self.phases.carry_out(plan, stored, lock, held, ahead)
         except (StalePlan, SchemaChanged):
             if isinstance(failure := synced.error(), SyncFailed):
                 raise failure from None  # Planned again, the same files would be synced again.
@@ -241,23 +226,6 @@ class Door:
                 forget_sidecar(self.storage, stored, lock.check)
             raise
 
-    def _carried_out(self, plan: WritePlan, stored: StoredSidecar, lock: Lock, held: HeldTables) -> Published:
-        """Phases B to D; a failure in between is settled at once."""
-        unfinished = (
-            f"the write is recorded in {stored.sidecar.path} and not finished; "
-            "the next write or `omnigraph recovery run` finishes or undoes it"
-        )
-        try:
-            with said_if_interrupted(unfinished):
-                snapshot = self._phases_b_and_c(plan, stored.sidecar, lock, held)
-        except LockLost:
-            raise
-        except OmnigraphError as error:
-            return self._settle(stored, lock, error)
-        commit_id = stored.sidecar.head.commit_id
-        with said_if_interrupted(f"commit {commit_id} is made; the next write removes what is left over"):
-            return Published(commit_id, snapshot, self._phase_d(stored, lock))
-
     def _sync_new_branch(self, current: Snapshot) -> None:
         """Before the first commit on a branch: its maker may have died before syncing it."""
         fork = read_fork(self.tables, manifest_ref(layout.MAIN_BRANCH), current.branch)
@@ -283,95 +251,7 @@ class Door:
     def undo_late_write(self, current: Snapshot, table: TableWrite, head: Table, lock: Lock) -> None:
         """Roll back versions of ours, up to `head`, that no sidecar explains."""
         sidecar = describe_late_write(current, table, head, lock.token)
-        self.recoverer.recover(self._phase_a(sidecar), lock)
-
-    def _phase_a(self, sidecar: Sidecar) -> StoredSidecar:
-        faults.hit("recovery.sidecar_write")
-        stored = create_sidecar(self.storage.control, sidecar)
-        faults.hit("write.after_a")
-        return stored
-
-    def _phases_b_and_c(self, plan: WritePlan, sidecar: Sidecar, lock: Lock, held: HeldTables) -> Snapshot:
-        barrier = Barrier(self.storage)
-        made = f"commit {sidecar.head.commit_id} is made; the next write completes its record in the history"
-        ahead = self._history_ahead(plan, sidecar, held)
-        try:
-            self._phase_b(plan, lock, held)
-            snapshot = self.publisher.publish(sidecar.to_publish(), lock.check, barrier)
-            with said_if_interrupted(made):
-                faults.hit("write.published")
-        except BaseException:
-            if ahead is not None:
-                ahead.discard()
-            raise
-        with said_if_interrupted(made):
-            if plan.makes_commit:
-                record_commit(held, sidecar.head, snapshot.on, snapshot.manifest_version, barrier, ahead)
-            self._compact(plan, lock, held, barrier)
-            barrier.sync()
-            faults.hit("write.after_c")
-            promote_schema(self.storage.control, sidecar, lock.check)
-        return snapshot
-
-    def _phase_b(self, plan: WritePlan, lock: Lock, held: HeldTables) -> None:
-        committed: list[Table] = []
-        for table in plan.tables:
-            for staged in table.staged:
-                committed.append(commit_exact(held, staged, lock.check))
-                faults.hit(f"write.table_committed.{len(committed)}")
-        sync_manifests(self.tables, committed)
-        faults.hit("write.after_b")
-
-    def _history_ahead(self, plan: WritePlan, sidecar: Sidecar, held: HeldTables) -> CommitAhead | None:
-        """Have the rows of the commit written while its tables are committed and published."""
-        if not plan.makes_commit or not self.storage.location.is_local:
-            return None
-        try:
-            return CommitAhead(held, sidecar.head, plan.base.on, plan.base.manifest_version + 1)
-        except StorageError:
-            return None  # Said after the publish, or mended by its recovery.
-
-    def _phase_d(self, stored: StoredSidecar, lock: Lock) -> tuple[str, ...]:
-        """Failing here must not fail the write: it is durable, and the next one cleans up."""
-        try:
-            faults.hit("recovery.sidecar_delete")
-            forget_sidecar(self.storage, stored, lock.check)
-        except (LockLost, SidecarTaken):
-            return ()  # We slept: whoever took over completes the write, and removes the sidecar.
-        except OmnigraphError as error:
-            return (f"the write is done, but {stored.sidecar.path} could not be removed: {error}",)
-        faults.hit("write.after_d")
-        return ()
-
-    def _settle(self, stored: StoredSidecar, lock: Lock, error: OmnigraphError) -> Published:
-        """A phase failed while we live: recover at once, so that the caller learns the outcome."""
-        sidecar = stored.sidecar
-        try:
-            recovered = self.recoverer.recover(stored, lock, sync_failed=isinstance(error, SyncFailed))
-        except OmnigraphError as second:
-            error.hint = (
-                f"the outcome is unknown: {sidecar.path} is kept, and the next write or "
-                f"`omnigraph recovery run` finishes or undoes it ({second})"
-            )
-            raise error from second
-        if recovered is None:
-            error.hint = "another process settled this write in the meantime; see `omnigraph commit list`"
-            raise error
-        if recovered.recovery_kind is RecoveryKind.ROLLED_BACK:
-            error.hint = f"nothing was changed; the rollback is commit {recovered.commit_id}"
-            raise error
-        snapshot = self.manifest.snapshot(sidecar.branch)
-        warning = f"the write was finished by recovery after: {error}"
-        return Published(sidecar.head.commit_id, snapshot, (warning,))
-
-    def _compact(self, plan: WritePlan, lock: Lock, held: HeldTables, barrier: Barrier) -> None:
-        """Keep our own datasets small; failing to is not this write's problem."""
-        try:
-            self.publisher.compact(plan.branch, plan.operation_id, lock.check, barrier)
-            compact_log(held, commits_ref(plan.branch), plan.operation_id, barrier)
-            compact_log(held, control_table(layout.COMMIT_ACTORS), plan.operation_id, barrier)
-        except OmnigraphError:
-            return
+        self.recoverer.recover(self.phases.record(sidecar), lock)
 
     @contextmanager
     def locked(

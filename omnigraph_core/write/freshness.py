@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph_core.errors import ConflictError, PreconditionError, StorageError
-from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.manifest.reader import BranchReplaced
+from omnigraph_core.manifest.request import ExpectedVersionMismatch
 from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables

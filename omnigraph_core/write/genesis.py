@@ -19,7 +19,7 @@ from omnigraph_core.history.commits import create_commit_tables
 from omnigraph_core.ids import new_ulid, now_us
 from omnigraph_core.manifest.commit import Commit, Operation
 from omnigraph_core.manifest.create import GENESIS_VERSION, create_manifest
-from omnigraph_core.manifest.publisher import Registration, Update
+from omnigraph_core.manifest.request import Registration, Update
 from omnigraph_core.manifest.rows import GraphHead, Outcome, VersionMetadata
 from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.progress import Progress, ProgressEvent

@@ -9,7 +9,7 @@ BRANCH_NAME_CHARACTERS_MAX = 200
 REPLANS_MAX = 5
 
 # So often a write is planned without the lock; a writer that lost so often plans under it, and wins.
-OPTIMISTIC_ATTEMPTS = 2
+OPTIMISTIC_ATTEMPTS = 1
 
 # How often a paused writer may slip in between our look at the head row and our fence.
 FENCE_ATTEMPTS_MAX = 5

@@ -8,7 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from omnigraph_core.manifest.commit import Operation
-from omnigraph_core.manifest.publisher import Registration, Tombstone
+from omnigraph_core.manifest.request import Registration, Tombstone
 from omnigraph_core.manifest.seal import TableState
 from omnigraph_core.manifest.snapshot import Snapshot, table_state
 from omnigraph_core.records import dataclass

@@ -41,8 +41,9 @@ from omnigraph_core.history.settle import settle_torn
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.branch import MAIN, Branch
-from omnigraph_core.manifest.publisher import HeadChanged, Publisher, Update
+from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
+from omnigraph_core.manifest.request import HeadChanged, Update
 from omnigraph_core.manifest.rows import Outcome, VersionMetadata
 from omnigraph_core.manifest.snapshot import ManifestState, Snapshot
 from omnigraph_core.records import dataclass

@@ -18,7 +18,7 @@ from omnigraph_core.history.recoveries import TableOutcome
 from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.manifest.branch import Branch, branch_name, name_of
-from omnigraph_core.manifest.publisher import Publish, Registration, Tombstone, Update
+from omnigraph_core.manifest.request import Publish, Registration, Tombstone, Update
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from omnigraph_core.graph import Graph
-from omnigraph_core.manifest.publisher import HeadChanged
+from omnigraph_core.manifest.request import HeadChanged
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import LockTimeout, flock

@@ -11,7 +11,7 @@ import pytest
 from omnigraph_core.errors import BadDataError, OmnigraphError, RefusedError, UsageError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
+from omnigraph_core.manifest.request import ExpectedVersionMismatch
 from omnigraph_core.query import QueryTypeError, RefusedMutationError
 from omnigraph_core.rules.validate import RecordsConflict
 from omnigraph_core.rules.violations import InvalidRecords

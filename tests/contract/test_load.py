@@ -13,8 +13,8 @@ from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.run import Loaded
-from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
 from omnigraph_core.manifest.reader import BranchNotFound
+from omnigraph_core.manifest.request import ExpectedVersionMismatch
 from omnigraph_core.rules.validate import RecordsConflict
 from omnigraph_core.rules.violations import InvalidRecords
 from omnigraph_core.settings import Settings, load_settings

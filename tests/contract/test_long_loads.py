@@ -17,7 +17,7 @@ from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load import staging as load_staging
 from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
+from omnigraph_core.manifest.request import ExpectedVersionMismatch
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.rules.validate import RecordsConflict
 from omnigraph_core.rules.violations import InvalidRecords

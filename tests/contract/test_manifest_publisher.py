@@ -10,17 +10,17 @@ import pytest
 from omnigraph_core.errors import ErrorKind, InternalError, StorageError
 from omnigraph_core.manifest import publisher as publisher_module
 from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.fenced import upsert_fenced
 from omnigraph_core.manifest.limits import PUBLISH_RETRIES
-from omnigraph_core.manifest.publisher import (
+from omnigraph_core.manifest.publisher import Publisher, RowLevelCasContention
+from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, Manifest, manifest_ref
+from omnigraph_core.manifest.request import (
     ExpectedVersionMismatch,
     HeadChanged,
     Publish,
-    Publisher,
     Registration,
-    RowLevelCasContention,
     Tombstone,
 )
-from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, Manifest, manifest_ref
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Storage
 from omnigraph_core.storage.locks import LockLost
@@ -29,7 +29,6 @@ from omnigraph_core.tables.branches import create_fork, delete_fork
 from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown
-from omnigraph_core.tables.fence import merge_fenced
 from omnigraph_core.tables.fork_refs import find_ref
 from tests.support.graphs import (
     BRANCHES,
@@ -67,11 +66,11 @@ def manifest(tables: Tables) -> Manifest:
 
 @pytest.fixture
 def lie(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Lying]:
-    """Replace the merge-insert by one that lies about what it did."""
+    """Replace what puts rows into the manifest by something that lies about what it did."""
 
     def install(**how: object) -> Lying:
-        lying = Lying(merge_fenced, **how)  # type: ignore[arg-type]
-        monkeypatch.setattr(publisher_module, "merge_fenced", lying)
+        lying = Lying(upsert_fenced, **how)  # type: ignore[arg-type]
+        monkeypatch.setattr(publisher_module, "upsert_fenced", lying)
         return lying
 
     return install
@@ -438,10 +437,10 @@ def test_when_nobody_can_say_whether_it_landed_the_error_says_so(
 def test_whatever_lance_raises_after_landing_is_settled(
     failure: Exception, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lance.dataset import MergeInsertBuilder
+    from lance import LanceDataset
 
-    lying = Lying(MergeInsertBuilder.execute, error=failure, times=1)
-    monkeypatch.setattr(MergeInsertBuilder, "execute", lambda self, rows: lying(self, rows))
+    lying = Lying(LanceDataset.commit, error=failure, times=1)
+    monkeypatch.setattr(LanceDataset, "commit", lying)
     after = publish(
         manifest, Publish(Branch("main"), head(1), updates=[update(A, 2)], expected_versions={A: 1})
     )

@@ -8,8 +8,9 @@ import pytest
 
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.manifest.branch import Branch
-from omnigraph_core.manifest.publisher import Publish, Publisher, Tombstone, Update
+from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import BranchNotFound, Manifest, manifest_ref
+from omnigraph_core.manifest.request import Publish, Tombstone, Update
 from omnigraph_core.manifest.rows import VersionMetadata
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.storage import Storage

@@ -15,8 +15,9 @@ from omnigraph_core import faults
 from omnigraph_core.errors import ErrorKind, StorageError
 from omnigraph_core.faults import InjectedFault
 from omnigraph_core.manifest.branch import Branch
-from omnigraph_core.manifest.publisher import Publish, Publisher
+from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
+from omnigraph_core.manifest.request import Publish
 from omnigraph_core.manifest.rows import (
     OBJECT_ID,
     VersionMetadata,

@@ -17,8 +17,9 @@ import omnigraph_core.storage as storage_module
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.manifest.branch import Branch
-from omnigraph_core.manifest.publisher import Publish, Publisher
+from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.request import Publish
 from omnigraph_core.settings import S3Settings, Settings, load_settings
 from omnigraph_core.storage import (
     Location,
@@ -34,6 +35,7 @@ from omnigraph_core.storage.s3_options import lance_options
 from omnigraph_core.tables.commit import commit_exact, stage_restore, unguarded
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import CommitUnknown
+from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.stage import stage_append
 from omnigraph_core.write.branches import BranchExists
 from omnigraph_core.write.genesis import GraphExists
@@ -210,6 +212,25 @@ def test_a_publish_says_what_became_of_it(
     proxy.settle()
     settled = Manifest(Tables(truth)).snapshot()
     assert settled.head == (head(1) if trouble.fault == "late" else before.head)
+
+
+@pytest.mark.parametrize("trouble", LANDED.values(), ids=LANDED.keys())
+def test_a_compaction_that_landed_keeps_its_files_whatever_was_answered(
+    trouble: Trouble, proxy: FaultProxy, troubled: Storage, truth: Storage
+) -> None:
+    """The client repeats the request, and is told that somebody else has made that version."""
+    manifest = new_manifest(Tables(truth), A)
+    for number in range(1, FRAGMENTS_MAX + 1):
+        Publisher(manifest).publish(
+            Publish(Branch("main"), head(number), updates=[update(A, number + 1)]), unguarded
+        )
+    before = manifest.snapshot()
+    trouble.befall(proxy, "PUT", "/__manifest/_versions/")
+    with suppress(OmnigraphError):
+        Publisher(Manifest(Tables(troubled))).compact("main", operation(), unguarded)
+    found = Manifest(Tables(truth))
+    assert found.open("main").count_fragments() < FRAGMENTS_MAX, "it has not landed"
+    assert found.snapshot().tables == before.tables
 
 
 # ---- a whole write ----

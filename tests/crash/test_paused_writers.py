@@ -61,6 +61,8 @@ SCENES = {
     "index beside an apply": Scene("index", rival_applies=True),
     "apply beside an apply": Scene("schema apply", rival_applies=True),
     "rollback beside an apply": Scene("recovery run", death="write.table_committed.2", rival_applies=True),
+    "optimize": Scene("optimize"),
+    "cleanup": Scene("cleanup"),
     "rollback": Scene("recovery run", death="write.table_committed.2"),
     "rollback of forks": Scene("recovery run", own_branch=True, death="write.table_committed.2"),
     "roll forward": Scene("recovery run", death="write.after_b"),

@@ -16,8 +16,9 @@ import pytest
 
 from omnigraph_core import faults, layout
 from omnigraph_core.graph import Graph
-from omnigraph_core.manifest.publisher import Publish, Publisher
+from omnigraph_core.manifest.publisher import Publisher
 from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.request import Publish
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.tables.dataset import Tables

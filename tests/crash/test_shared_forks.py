@@ -13,7 +13,7 @@ import pytest
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
-from omnigraph_core.write.door import Published
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import WritePlan
 from tests.support import warm
 from tests.support.processes import REPOSITORY, clean_environment

@@ -16,7 +16,7 @@ from omnigraph_core import faults, layout
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.travel import CommitGone
-from omnigraph_core.manifest.publisher import ExpectedVersionMismatch
+from omnigraph_core.manifest.request import ExpectedVersionMismatch
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.refs import control_table

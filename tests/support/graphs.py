@@ -17,8 +17,8 @@ import pytest
 from omnigraph_core import layout
 from omnigraph_core.manifest.commit import Commit
 from omnigraph_core.manifest.create import create_manifest
-from omnigraph_core.manifest.publisher import Publish, Registration, Update
 from omnigraph_core.manifest.reader import Manifest
+from omnigraph_core.manifest.request import Publish, Registration, Update
 from omnigraph_core.manifest.rows import GraphHead, Outcome, VersionMetadata
 from omnigraph_core.storage import Storage
 from omnigraph_core.storage.s3 import S3ControlStore

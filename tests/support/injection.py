@@ -13,6 +13,7 @@ as on the command line.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sys
@@ -31,9 +32,14 @@ CALLS = ("write", "pwrite64", "fsync", "renameat", "rename", "linkat", "unlink",
 FAILED = 74
 
 # What it takes to see everything that becomes durable: files are synced, or replaced by synced ones.
-SYNCS = ("fsync", "rename")
+SYNCS = ("fsync", "rename", "renameat", "renameat2", "linkat")
 
-_RENAMED = re.compile(r'rename\("(?P<old>[^"]*)", "(?P<new>[^"]*)"\) += 0')
+# `rename("old", "new")`, or with a directory before each name: `linkat(3</dir>, "old", 3</dir>, "new", 0)`.
+_RENAMED = re.compile(
+    r'(?:rename|renameat2?|linkat)\((?:\S+<(?P<from>[^>]*)>, )?"(?P<old>[^"]*)", '
+    r'(?:\S+<(?P<to>[^>]*)>, )?"(?P<new>[^"]*)".*\) += 0'
+)
+_NAMES = (("from", "old"), ("to", "new"))
 _ANEW = "written anew: "
 _LINE = re.compile(r"(?P<pid>\d+)\s+(?P<call>\w+)\((?P<rest>.*)")
 
@@ -123,8 +129,9 @@ def synced_paths(traced: Traced) -> set[str]:
             continue
         if match := opened.search(line):
             synced.add(match["path"])
-        elif (renamed := _RENAMED.search(line)) and renamed["old"] in synced:
-            synced.add(renamed["new"])
+        elif renamed := _RENAMED.search(line):
+            old, new = (os.path.join(renamed[folder] or "", renamed[name]) for folder, name in _NAMES)
+            synced |= {new} if old in synced else set()
     return synced
 
 

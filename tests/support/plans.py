@@ -17,7 +17,7 @@ from omnigraph_core.tables.keys import find_keys
 from omnigraph_core.tables.stage import stage_append, stage_upsert
 from omnigraph_core.tables.staged import StagedWrite
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Published
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 
 TABLES = ("edge:Knows", "edge:WorksAt", "node:Company", "node:Person")

@@ -446,7 +446,7 @@ def publish_people(root: Path, *, fsync: bool, name: str) -> None:
     """Add a person and an acquaintance, and publish both at once."""
     import pyarrow as pa
 
-    from omnigraph_core.manifest.publisher import Publish, Update
+    from omnigraph_core.manifest.request import Publish, Update
     from omnigraph_core.manifest.rows import VersionMetadata
     from omnigraph_core.tables.durability import manifest_path, sync_manifests, sync_staged
     from omnigraph_core.tables.stage import stage_append

@@ -25,9 +25,10 @@ import json, sys
 from pathlib import Path
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.manifest import publisher as publisher_module
-from omnigraph_core.manifest.publisher import Publish, Publisher, Update
+from omnigraph_core.manifest.publisher import Publisher
+from omnigraph_core.manifest.request import Publish, Update
 from omnigraph_core.manifest.reader import Manifest
-from omnigraph_core.tables.fence import merge_fenced
+from omnigraph_core.manifest.fenced import upsert_fenced
 from omnigraph_core.manifest.branch import MAIN
 from omnigraph_core.manifest.commit import Commit
 from omnigraph_core.manifest.rows import GraphHead, Outcome, VersionMetadata
@@ -40,9 +41,9 @@ merges = 0
 def counted(*arguments):
     global merges
     merges += 1
-    return merge_fenced(*arguments)
+    return upsert_fenced(*arguments)
 
-publisher_module.merge_fenced = counted
+publisher_module.upsert_fenced = counted
 place, me, table_key, sees_head = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4] == "head"
 manifest = Manifest(Tables(open_storage(parse_location(place, Path("/")), load_settings())))
 publisher = Publisher(manifest)

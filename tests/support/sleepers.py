@@ -176,6 +176,17 @@ def apply_another(graph: Graph, branch: str, name: str) -> str | None:
     return graph.apply_schema(source, branch=branch, allow_data_loss=True).commit_id
 
 
+def _optimize(graph: Graph, branch: str, name: str) -> str | None:
+    graph.optimize(branch)
+    return None
+
+
+def _cleanup(graph: Graph, branch: str, name: str) -> str | None:
+    """Everything but the newest commit of each branch goes, however young."""
+    graph.cleanup(keep=1, grace_s=0, force=True)
+    return None
+
+
 def _recover(graph: Graph, branch: str, name: str) -> str | None:
     graph.prepare_for_writing(patient=True)
     return None
@@ -190,6 +201,8 @@ VERBS: dict[str, Callable[[Graph, str, str], str | None]] = {
     "change": _change,
     "index": _index,
     "schema apply": apply_another,
+    "optimize": _optimize,
+    "cleanup": _cleanup,
     "recovery run": _recover,
     "write": _write,
 }

@@ -20,7 +20,7 @@ from omnigraph_core.history.recoveries import RECOVERY_ACTOR
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.manifest.publisher import Registration
+from omnigraph_core.manifest.request import Registration
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table
@@ -28,7 +28,7 @@ from omnigraph_core.tables.durability import sync_new_table
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.stage import stage_append, stage_upsert
 from omnigraph_core.write.attempt import Attempt
-from omnigraph_core.write.door import Published
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 
 TAG = TableRef("node:Tag", layout.table_path("node", "Tag"))

@@ -49,6 +49,7 @@ ALLOWED = {
     "catalog/files.py write_schema_files put": "a graph that does not exist yet, or files that are all lost",
     "change/plan.py _staged discard_files": "what this plan has just staged",
     "load/run.py Load._rebased discard_files": "what this plan has just staged",
+    "manifest/fenced.py PublishAhead.discard delete_many": "files that it has written itself; uuids",
     "manifest/publisher.py Publisher.rewrite discard_files": "what it has just staged",
     "manifest/stamp.py _sweep_run_branches delete_fork": "by the ref that was read; guarded",
     # ---- maintenance ----
@@ -67,9 +68,9 @@ ALLOWED = {
     "write/on_record.py FilesOnRecord.discard delete": "on its own record, in no sidecar; uuids",
     "tables/evolve.py stage_columns discard_files": "what it has just staged; uuids",
     # ---- write ----
-    "write/branches.py _clear_manifest clear_leftovers": "refuses what may be a fork; guarded",
-    "write/branches.py _remove_forks delete_fork": "by the refs read under the locks; guarded",
-    "write/branches.py _remove_leftover delete_fork": "likewise, with the lock of the branch so named",
+    "write/branch_forks.py _clear_manifest clear_leftovers": "refuses what may be a fork; guarded",
+    "write/branch_forks.py remove_forks delete_fork": "by the refs read under the locks; guarded",
+    "write/branch_forks.py _remove_leftover delete_fork": "likewise, with the lock of the branch so named",
     "write/branches.py _remove_unfinished delete_fork": "by the ref that was read; guarded",
     "write/branches.py remove_branch delete_files": "the list made before the ref went",
     "write/branches.py remove_branch unlink_fork": "by the ref whose identity was compared",
