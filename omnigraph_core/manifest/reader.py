@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph_core import layout
@@ -307,8 +306,8 @@ class Manifest:
         is_next = known.manifest_version == base.version == published.version - 1
         if head_row_id is None or not is_next or len(added) != 1:
             return self.state_of(published, branch)
-        state = known.advanced(published.version, fragment_ids, rows.select(STATE_COLUMNS))
-        state = replace(state, head_at=RowPlace(min(added) << 32, head_row_id))
+        head_at = RowPlace(min(added) << 32, head_row_id)
+        state = known.published(published.version, fragment_ids, rows.select(STATE_COLUMNS), head_at)
         self._states[branch] = state
         self._newest[branch] = published
         return state

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,25 @@ class ManifestState:
             head_at=added.head_at if added.head else self.head_at,
         )
 
+    def published(
+        self, manifest_version: int, fragment_ids: frozenset[int], rows: pa.Table, head_at: RowPlace
+    ) -> ManifestState:
+        """This state after a publish of these rows, with the head row first and all others new.
+
+        Most are two rows: a head, and a version that follows the one that is known.
+        """
+        head, *others = rows.to_pylist()
+        if any(row["object_type"] != TYPE_VERSION or row["table_key"] in self.repeated for row in others):
+            return replace(self.advanced(manifest_version, fragment_ids, rows), head_at=head_at)
+        return replace(
+            self,
+            manifest_version=manifest_version,
+            fragment_ids=fragment_ids,
+            versions={**self.versions, **{row["table_key"]: _version_row(row) for row in others}},
+            head=GraphHead.from_json(head["metadata"]),
+            head_at=head_at,
+        )
+
     def generation(self, table_key: str) -> int:
         """How often the key was registered; 0 for one that never was."""
         if table_key not in self.locations:
@@ -216,19 +236,20 @@ def _reduce(rows: pa.Table, known: Mapping[str, Repeated]) -> ManifestState:
         manifest_version=0,
         fragment_ids=frozenset(),
         locations=locations,
-        versions={
-            row["table_key"]: VersionRow(
-                version=row["table_version"],
-                branch=row["table_branch"],
-                row_count=row["row_count"],
-                metadata=VersionMetadata.from_json(row["metadata"]),
-            )
-            for row in _newest_per_key(versions)
-        },
+        versions={row["table_key"]: _version_row(row) for row in _newest_per_key(versions)},
         tombstones={row["table_key"]: row["table_version"] for row in _newest_per_key(tombstones)},
         head=GraphHead.from_json(heads.column("metadata")[-1].as_py()) if heads.num_rows else None,
         repeated=repeated,
         head_at=_place(heads),
+    )
+
+
+def _version_row(row: Mapping[str, Any]) -> VersionRow:
+    return VersionRow(
+        version=row["table_version"],
+        branch=row["table_branch"],
+        row_count=row["row_count"],
+        metadata=VersionMetadata.from_json(row["metadata"]),
     )
 
 

@@ -169,6 +169,11 @@ class FileLock:
             raise LockTimeout(self._name, limit_s, self._read_rival())
         return self
 
+    def acquire_within(self, most_s: float) -> bool:
+        with suppress(LockTimeout):
+            self.acquire(min(most_s, self._timeout_s))
+        return self._held is not None
+
     def try_acquire(self) -> bool:
         if self._held is not None:
             raise InternalError(f"the lock '{self._name}' is taken twice through one object")

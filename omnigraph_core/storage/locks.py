@@ -124,6 +124,9 @@ class Lock(Protocol):
     def acquire(self, timeout_s: float | None = None) -> Self:
         """Wait for the lock (None: as long as settings say), or raise `LockTimeout`."""
 
+    def acquire_within(self, most_s: float) -> bool:
+        """Wait for the lock, so long at the most, and no longer than settings say; was it taken?"""
+
     def try_acquire(self) -> bool:
         """Take the lock if it is free, without waiting."""
 

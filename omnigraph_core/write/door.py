@@ -45,7 +45,7 @@ from omnigraph_core.write.freshness import (
     check_head,
     check_tables,
 )
-from omnigraph_core.write.limits import OPTIMISTIC_ATTEMPTS, REPLANS_MAX
+from omnigraph_core.write.limits import OPTIMISTIC_ATTEMPTS, PLANNING_WAIT_S, REPLANS_MAX
 from omnigraph_core.write.phases import Phases, Published
 from omnigraph_core.write.plan import TableWrite, WritePlan
 from omnigraph_core.write.recovery import Recoverer
@@ -83,8 +83,7 @@ class Door:
         only if it concerns it.
         """
         for number in range(1 + REPLANS_MAX):
-            is_locked = not plans_long and (number >= OPTIMISTIC_ATTEMPTS or self._is_busy(branch))
-            with self._attempted(branch, is_locked=is_locked) as attempt:
+            with self._attempted(branch, number, plans_long=plans_long) as attempt:
                 plan = None
                 try:
                     plan = build(attempt)
@@ -114,18 +113,23 @@ class Door:
         return attempt.pinned or self.tables
 
     @contextmanager
-    def _attempted(self, branch: str, *, is_locked: bool) -> Iterator[Attempt]:
+    def _attempted(self, branch: str, number: int, *, plans_long: bool) -> Iterator[Attempt]:
         """An attempt, perhaps with the branch's lock held while the write is planned as well.
 
         A writer that plans without it loses to another that publishes meanwhile. So it does only
         at first, and only while nobody else is writing: else it would plan for nothing, and among
         many small writers some would lose again and again.
         """
-        if not is_locked:
-            yield self.attempt(branch)
-            return
-        with self.locked(branch, "plan") as lock:
-            yield self.attempt(branch, lock)
+        lock = self.storage.locks.lock(layout.branch_lock(branch), doing="plan")
+        if not plans_long:
+            if number >= OPTIMISTIC_ATTEMPTS:
+                lock.acquire()
+            elif self._is_busy(branch):
+                lock.acquire_within(PLANNING_WAIT_S)
+        try:
+            yield self.attempt(branch, None if lock.holder is None else lock)
+        finally:
+            lock.release()
 
     def _is_busy(self, branch: str) -> bool:
         """Does another process hold the branch's lock? Not asked where that takes a request."""

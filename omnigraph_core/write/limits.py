@@ -11,5 +11,8 @@ REPLANS_MAX = 5
 # So often a write is planned without the lock; a writer that lost so often plans under it, and wins.
 OPTIMISTIC_ATTEMPTS = 1
 
+# Seconds. So long a write waits for another before it is planned; a longer one may be beside it.
+PLANNING_WAIT_S = 2.0
+
 # How often a paused writer may slip in between our look at the head row and our fence.
 FENCE_ATTEMPTS_MAX = 5

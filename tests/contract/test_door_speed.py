@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph_core import faults, layout
-from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.errors import BadDataError, OmnigraphError
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.commits import CommitAhead, commits_ref, record_commit
 from omnigraph_core.ids import new_ulid
@@ -25,6 +25,7 @@ from omnigraph_core.storage.sync import Syncer, SyncReport
 from omnigraph_core.tables.durability import Barrier, own_files
 from omnigraph_core.tables.refs import TableRef, control_table
 from omnigraph_core.tables.stage import stage_append
+from omnigraph_core.write import door as door_module
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.plan import WritePlan, WriterKind
 
@@ -145,6 +146,23 @@ def test_a_writer_that_meets_another_plans_under_the_lock(graph: Graph) -> None:
     ended.start()
     graph.door.write("main", build)
     assert [attempt.lock is not None for attempt in attempts] == [True]
+
+
+def test_a_writer_that_meets_a_long_one_plans_beside_it(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with it is said at once, and `--lock-timeout` is what it always was."""
+    monkeypatch.setattr(door_module, "PLANNING_WAIT_S", 0.01)
+    attempts: list[Attempt] = []
+
+    def build(attempt: Attempt) -> WritePlan:
+        attempts.append(attempt)
+        raise BadDataError("bad")
+
+    other = graph.door.storage.locks.lock(layout.branch_lock("main"), doing="optimize")
+    with other, pytest.raises(BadDataError):
+        graph.door.write("main", build)
+    assert [attempt.lock for attempt in attempts] == [None]
 
 
 def test_a_call_beside_is_waited_for_and_its_failure_is_ours() -> None:

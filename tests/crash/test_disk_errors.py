@@ -85,7 +85,8 @@ def test_a_failing_disk(
     assert dry.code == 0, dry.err
     places = sync_places(dry, root) if call == "fsync" else possible_cuts(dry, root)
     random.Random(count).shuffle(places)
-    assert len(places) >= min(count, 3)
+    # Calls are counted by thread, and Lance has some: few numbers, each of which hits several calls.
+    assert len(places) >= min(count, 2)
     judged = 0
     for place in places:
         if judged == count:

@@ -1220,6 +1220,12 @@ def forget_a_branch_that_another_load_wants(plant: Plant) -> None:
     plant.replace(provisional, "other_is_staging", lambda original: lambda *given, **named: False)
 
 
+@bug(f"{PROVISIONAL}::test_a_sweep_waits_for_no_writer", r"the lock 'branch\.x\S*' is held by|is held by")
+def wait_for_writers_in_a_sweep(plant: Plant) -> None:
+    """The same, where somebody writes to the branch that a dead load has made."""
+    wait_in_a_sweep(plant)
+
+
 @bug(f"{PROVISIONAL}::test_a_sweep_waits_for_nobody_who_makes_branches", r"the lock 'refs' is held by")
 def wait_in_a_sweep(plant: Plant) -> None:
     """A sweep deletes the branch of a dead load as anybody would: when its lock can be had."""
