@@ -68,6 +68,7 @@ SCENES = {
     "roll forward": Scene("recovery run", death="write.after_b"),
     "completion": Scene("recovery run", death="write.published"),
 }
+UPKEEP = {"index", "optimize", "cleanup"}
 SAMPLE = 1
 # The normal run has one place of each scene, and leaves most of the last ones to the soak.
 SAMPLED = [name for name, scene in SCENES.items() if not scene.rival_applies or scene.verb == "schema apply"]
@@ -174,7 +175,7 @@ def check_world(world: World, branch: str, doubtful: set[str]) -> None:
 def begin(world: World, scene: Scene, stop: Place | None) -> tuple[subprocess.Popen[str], str, set[str]]:
     """Start the process that will sleep; its branch, and those whose fate is open."""
     branch = world.branch_for(scene)
-    if scene.verb == "index":
+    if scene.verb in UPKEEP:
         world.write(branch, "unindexed")
     doubtful = {world.let_die(branch, scene.death)} if scene.death else set()
     name = world.new_name("sleeper")
@@ -235,7 +236,8 @@ def test_a_sleeper_does_no_harm_wherever_it_falls_asleep(
     peaceful = ended(process)
     assert peaceful.error is None, peaceful
     world.told[branch] |= set(world.people(branch)) & doubtful
-    assert len(peaceful.passed) >= 8, "the recording saw almost no failpoint"
+    least = 4 if scene.verb in UPKEEP else 8
+    assert len(peaceful.passed) >= least, f"the recording saw almost no failpoint: {peaceful.passed}"
     seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
     places = list(peaceful.passed)
     random.Random(seed).shuffle(places)
