@@ -1,4 +1,4 @@
-"""What a write does beside its phases A and B: files of the publish and of its history, written and synced.
+"""What a write does beside its phase B: files of the publish and of its history, written and synced.
 
 Nobody sees them before phase C, which adopts them. What phase C has not adopted is removed.
 """
@@ -17,7 +17,7 @@ from omnigraph_core.write.sidecar_record import Sidecar
 
 
 class Ahead:
-    """The files of one write that is about to begin; leaving the `with` block removes what is left."""
+    """The files of one write that has begun; leaving the `with` block removes what is left."""
 
     def __init__(self, publisher: Publisher, plan: WritePlan, sidecar: Sidecar, held: HeldTables) -> None:
         self.publish = publisher.ahead(sidecar.to_publish())

@@ -162,10 +162,10 @@ class Door:
             with self.locked(plan.branch, name, operation_id, held=plan.attempt.lock) as lock:
                 held = HeldTables(self.tables)
                 plan, sidecar = self._prepared(plan, lock, held, synced)
+                recorded = True
+                stored = self.phases.record(sidecar)
+                self._hand_over(plan, stored, lock)
                 with Ahead(self.publisher, plan, sidecar, held) as ahead:
-                    recorded = True
-                    stored = self.phases.record(sidecar)
-                    self._hand_over(plan, stored, lock)
                     return self.phases.carry_out(plan, stored, lock, held, ahead)
         except (StalePlan, SchemaChanged):
             if isinstance(failure := synced.error(), SyncFailed):

@@ -16,6 +16,5 @@ def the_same_everywhere() -> Iterator[None]:
     nothing = type(providers.GLOBAL_CONSTANTS)()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(providers, "_get_local_constants", lambda: nothing)
-        providers.CONSTANTS_CACHE.clear()
+        patch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
         yield
-    providers.CONSTANTS_CACHE.clear()
