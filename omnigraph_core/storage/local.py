@@ -390,7 +390,9 @@ def _is_listed(name: str) -> bool:
 
 
 def _is_object(entry: os.DirEntry[str]) -> bool:
-    return _is_listed(entry.name) and not entry.is_dir(follow_symlinks=False)
+    """A directory in the place of a record hides it: that is for its reader to say, too."""
+    is_record = entry.name.endswith(".json")
+    return _is_listed(entry.name) and (is_record or not entry.is_dir(follow_symlinks=False))
 
 
 def _modified_s(entry: os.DirEntry[str]) -> float:

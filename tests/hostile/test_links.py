@@ -233,3 +233,15 @@ def test_cleanup_removes_nothing_through_a_link_at_any_depth(root: Path, outside
     said = [each.error for each in cleaned.tables if each.table_key == "node:Person" and each.error]
     assert "data/deep is a symbolic link" in said[0]
     assert fingerprint(outside) == before
+
+
+def test_a_folder_in_place_of_a_record_hides_nothing(root: Path) -> None:
+    """A branch whose ref is a folder is not a branch that is gone."""
+    ref = root / layout.MANIFEST / "_refs" / "branches" / "dev.json"
+    ref.unlink()
+    ref.mkdir()
+    refused = refusals(ask_all(root, ["branches", "export dev", "change dev", "cleanup"]))
+    assert {name for name, error in refused.items() if error.kind is ErrorKind.STORAGE} >= {
+        "branches",
+        "cleanup",
+    }
