@@ -16,7 +16,7 @@ def open_for_listing(run: Run) -> Graph:
     from omnigraph_core.graph import OpenMode
 
     graph = run.open(OpenMode.READ_ONLY)
-    if not graph.has_pending():
+    if not graph.has_pending() or graph.is_original():
         return graph
     try:
         graph.prepare_for_writing()

@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "repair": ("repair",),
     "recovery": ("recovery",),
     "relocate": ("relocate",),
+    "adopt": ("adopt",),
     "spark": ("spark",),
     "completion": ("completion",),
     "warm": ("warm",),

@@ -10,7 +10,7 @@ from omnigraph_core import arguments, layout
 from omnigraph_core.catalog.files import Catalog, source_at
 from omnigraph_core.errors import UsageError
 from omnigraph_core.manifest.snapshot import Snapshot
-from omnigraph_core.manifest.stamp import read_stamp
+from omnigraph_core.manifest.stamp import read_stamp, refuse_future_stamp_on_disk
 from omnigraph_core.progress import Progress, silent
 from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.files import Format
@@ -88,6 +88,7 @@ class Graph(GraphOperations):
         mode = arguments.choice("mode", mode, OpenMode)
         graph = cls(parse_location(place, settings.working_directory), settings)
         require_graph(graph._storage, graph._tables)
+        refuse_future_stamp_on_disk(graph._tables)
         if mode is OpenMode.READ_WRITE:
             graph.prepare_for_writing()
         return graph

@@ -32,6 +32,7 @@ SCHEMA_COMPILED = "_schema.ir.json"
 SCHEMA_STATE = "__schema_state.json"
 CLEANUP_RECORD = "__cleanup.json"
 NAMES_RECORD = "__names.json"
+ORIGINAL_RECORD = "__original.json"
 
 CONFIG_FILE = "omnigraph.toml"
 USER_CONFIG = "omnigraph/config.toml"

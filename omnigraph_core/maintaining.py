@@ -12,6 +12,7 @@ from omnigraph_core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from omnigraph_core.history.removed import Removals
+    from omnigraph_core.maintenance.adoption.found import Adopted
     from omnigraph_core.maintenance.cleaned import Cleaned
     from omnigraph_core.maintenance.findings import Finding
     from omnigraph_core.maintenance.maintain import Maintained
@@ -148,7 +149,7 @@ class GraphMaintenance(GraphMerges):
         from omnigraph_core.maintenance.doctor import examine
 
         memory_bytes = self.settings.memory_limit_bytes
-        return examine(self.door, self.catalog, memory_bytes, deep=deep, progress=progress)
+        return examine(self._unchecked_door, self.catalog, memory_bytes, deep=deep, progress=progress)
 
     def removals(self) -> Removals:
         """Which commits are listed, and cannot be read any more because cleanup has removed them."""
@@ -184,8 +185,27 @@ class GraphMaintenance(GraphMerges):
             return Signature(MAINTENANCE_ACTOR, message, is_own=True)
         return Signature(self._signed(named), message)
 
+    def adopt(
+        self, *, actor: str | None = None, message: str | None = None, dry_run: bool = False
+    ) -> Adopted:
+        """Make a graph of the Rust original ours, with its history and branches; in one commit."""
+        arguments.optional_texts(actor=actor, message=message)
+        arguments.flags(dry_run=dry_run)
+        from omnigraph_core.maintenance.adoption.run import Adoption
+        from omnigraph_core.write.actors import Signature
+
+        adoption = Adoption(self._storage, Signature(self._signed(actor), message))
+        if dry_run:
+            return adoption.preview()
+        self._storage.require_writable()
+        done = adoption.run()
+        self._start_anew()
+        return done
+
     def relocate(self) -> int:
         """Make a moved or copied graph refer to this place; returns how many files changed."""
         from omnigraph_core.maintenance.relocate import relocate
+        from omnigraph_core.original.recognition import refuse_original
 
+        refuse_original(self._manifest)
         return relocate(self._manifest)

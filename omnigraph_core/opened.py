@@ -14,10 +14,12 @@ from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import BranchNotFound, Manifest
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.original.recognition import HeadsIfNeeded, refuse_original
 from omnigraph_core.schema import Schema
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import Location, open_storage
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.failures import GraphMoved
 from omnigraph_core.view import ReadState
 from omnigraph_core.write.testimony import Testimony
 
@@ -39,20 +41,48 @@ class OpenGraph:
         self.location = location
         self.settings = settings
         self._storage = open_storage(location, settings)
-        self._tables = Tables(self._storage)
-        self._manifest = Manifest(self._tables, Testimony(self._tables))
-        self._schemas = Schemas(self._storage.control, self.catalog)
-        self._reads = ReadState(self._manifest, settings, self._schemas)
+        self._start_anew()
         self.warnings: tuple[str, ...] = ()
         """What the last read-write open found and had to leave as it is."""
         faults.arm(settings.failpoints)
 
+    def _start_anew(self) -> None:
+        """Know nothing of the graph but its place."""
+        settings = self.settings
+        vars(self).pop("door", None)
+        vars(self).pop("_unchecked_door", None)
+        self._tables = Tables(self._storage)
+        self._schemas = Schemas(self._storage.control, self.catalog)
+        heads = HeadsIfNeeded(self._tables, self._schemas.keep)
+        self._manifest = Manifest(self._tables, Testimony(self._tables), heads)
+        self._reads = ReadState(self._manifest, settings, self._schemas)
+
     @cached_property
     def door(self) -> Door:
-        """The one way this graph changes."""
+        """The one way this graph changes; refused for a graph of the Rust original."""
+        refuse_original(self._manifest)
+        return self._unchecked_door
+
+    @cached_property
+    def _unchecked_door(self) -> Door:
+        """The same for those who only look, or who make the graph ours."""
         from omnigraph_core.write.door import Door
 
         return Door(self._manifest, self._schemas)
+
+    def is_original(self) -> bool:
+        """Is this a graph of the Rust original that nobody has adopted?"""
+        return self._manifest.is_original()
+
+    def moved_branches(self) -> list[str]:
+        """The branches of an original's graph that cannot be read, because it is not where it was made."""
+        found = []
+        for name in self._manifest.branches() if self.is_original() else ():
+            try:
+                self._manifest.open(name)
+            except GraphMoved:
+                found.append(name)
+        return sorted(found)
 
     def snapshot(self, branch: str = layout.MAIN_BRANCH) -> Snapshot:
         """The branch as it is now."""
@@ -177,6 +207,10 @@ class OpenGraph:
         They may be replaced while they are read, by a schema that is published before they are.
         """
         while True:
+            if self._manifest.is_original():
+                from omnigraph_core.original.catalog import load_original_catalog
+
+                return load_original_catalog(self._storage.control)
             head = self.head()
             try:
                 catalog = load_catalog(

@@ -115,6 +115,9 @@ def register(app: typer.Typer) -> None:
             for c in shown
         ]
         run.output.rows(content, f"{len(shown)} commits", columns, rows)
+        moved = graph.moved_branches() if branch is None else []
+        if moved:
+            run.output.remark(f"not listed, because the graph was moved: the commits of {', '.join(moved)}")
         removed = sum(removals.removed_at(commit) is not None for commit in shown)
         if removed:
             run.output.remark(f"cleanup has removed what {removed} of them held")

@@ -26,11 +26,19 @@ def register(app: typer.Typer) -> None:
             graph.location.uri, address.because, snapshot, branches, pending, unreadable, holders
         )
         lines = [f"graph {graph.location.uri} (from {address.because})"]
+        if graph.is_original():
+            lines.append("made by the Rust original, read as it is; `omnigraph adopt` makes it ours")
+            moved = graph.moved_branches()
+            lines += [f"moved: {', '.join(moved)} cannot be read before that"] if moved else []
         lines.append(f"branch {branch}, head {head.commit_id if head else 'none'}")
+        if late := snapshot.foreign_tables():
+            lines.append(f"the Rust original has written here after the adoption: {', '.join(late)}")
         lines += [f"  {entry.table_key}  {entry.row_count}" for entry in snapshot.tables.values()]
         lines += [f"lock on {name}: {holder}" for name, holder in holders.items()]
         lines += [f"pending: {each.operation_id} on {each.branch} by {each.actor_id}" for each in pending]
         lines += [f"unreadable: {each}" for each in unreadable]
-        if pending and not holders:
+        if pending and graph.is_original():
+            lines.append("its adoption has begun and not ended: run `omnigraph adopt` again")
+        elif pending and not holders:
             lines.append("no writer is active: `omnigraph recovery run`, or the next write, will recover it")
         run.output.result(content, *lines)

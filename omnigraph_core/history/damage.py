@@ -4,7 +4,8 @@ A log may be read from an older version when its newest is torn, and a version t
 deleted leaves no trace at all. So what was read is compared with what must be there:
 
 - every first parent of a head has a commit row. (The head itself may be without one while
-  its writer is at work; the head row has all of it.)
+  its writer is at work; the head row has all of it. Of a commit of the original, whose row knows
+  neither operation nor schema, the head row says more.)
 - every commit of ours has an actor, every commit by recovery an audit row; their writer
   may be under way or dead, and then a sidecar names them.
 """
@@ -62,7 +63,8 @@ def _check_known(tables: Tables, head: GraphCommit, recorded: Mapping[str, Graph
         if (commit.operation is None) != (commit.schema_hash is None):
             raise HistoryDamaged(commit.commit_id, "its operation or schema", damaged_file(tables, ref))
     row = recorded.get(head.commit_id)
-    if row is not None and row.facts != head.facts:
+    is_original = row is not None and row.operation is None and head.operation is None
+    if row is not None and not is_original and row.facts != head.facts:
         raise HistoryDamaged(head.commit_id, "what its head row says", damaged_file(tables, ref))
     if row is None:
         _check_follows(head, recorded)

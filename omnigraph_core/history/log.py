@@ -19,7 +19,7 @@ from omnigraph_core.manifest.reader import Manifest, is_same_branch
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.failures import GraphMoved, TableNotFound
 from omnigraph_core.tables.log_read import ALL, Newest, read_log_rows
 from omnigraph_core.tables.refs import TableRef, control_table
 
@@ -101,12 +101,18 @@ def newest_first(commits: Iterable[GraphCommit]) -> list[GraphCommit]:
 def read_log(tables: Tables, manifest: Manifest) -> CommitLog:
     """Read the commit tables of all branches, and the repairs of branches that are gone.
 
-    A branch that is deleted while we read is gone as well.
+    A branch that is deleted while we read is gone as well. Those of a graph of the original that was
+    moved cannot be read before it is adopted, and main still can.
     """
     logs = []
     for branch in (layout.MAIN_BRANCH, *sorted(manifest.branches())):
-        with suppress(NotFoundError):
+        try:
             logs.append(read_branch_log(tables, manifest, branch))
+        except NotFoundError:
+            continue
+        except GraphMoved:
+            if not manifest.is_original():
+                raise
     commits = {id_: commit for log in reversed(logs) for id_, commit in log.commits.items()}
     for recovery in read_recoveries(tables, manifest.testimony):
         commits.setdefault(recovery.graph_commit_id, _from_recovery(recovery))
@@ -205,6 +211,16 @@ def _actors(tables: Tables, of: Sequence[Mapping[str, Any]] | None = None) -> di
     since = None if of is None else min((row["created_at"] for row in of), default=0)
     found = _rows(tables, control_table(layout.COMMIT_ACTORS), actors_schema(), Newest(since=since))
     return {row["graph_commit_id"]: row["actor_id"] for row in found}
+
+
+def actor_of(tables: Tables, commit_id: str) -> str | None:
+    """Who made a commit, if its row says so."""
+    return _actors(tables).get(commit_id)
+
+
+def read_commit_rows(tables: Tables, ref: TableRef) -> list[dict[str, Any]]:
+    """The rows of a commit table as they are; the original's have fewer columns."""
+    return _rows(tables, ref, commits_schema())
 
 
 def _rows(tables: Tables, ref: TableRef, schema: pa.Schema, newest: Newest = ALL) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.history.deleted import find_aside
@@ -10,6 +11,7 @@ from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.history.removed import read_removals
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import BranchNotFound, Manifest
+from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.snapshot import Snapshot
 
 
@@ -80,6 +82,16 @@ def snapshot_at(manifest: Manifest, commit: GraphCommit) -> Snapshot:
         # A cleanup that was recorded since may have removed it under our eyes.
         read_removals(manifest.tables.storage.control).refuse(commit)
         raise
-    if found.on != named or (found.head is not None and found.head.commit_id != commit.commit_id):
+    if found.on != named:
+        raise CommitGone(commit)
+    if found.head is not None and found.head.is_original and commit.operation is None:
+        return _as_commit(found, found.head, commit)
+    if found.head is not None and found.head.commit_id != commit.commit_id:
         raise CommitGone(commit)
     return found
+
+
+def _as_commit(found: Snapshot, head: GraphHead, commit: GraphCommit) -> Snapshot:
+    """The state as this commit of the original has it. Several of them may be at one manifest version."""
+    as_read = replace(commit.commit, schema_hash=head.schema_hash)
+    return replace(found, head=replace(head, commit=as_read))

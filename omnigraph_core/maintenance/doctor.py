@@ -8,6 +8,7 @@ read anew, and only what is found both times is said.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from omnigraph_core.catalog.files import Catalog
 from omnigraph_core.maintenance.checks import CHECKS, DEEP_CHECKS, Check
@@ -32,7 +33,13 @@ def examine(
     for done, (name, check) in enumerate(checks.items(), start=1):
         found += _believed(name, check, seen)
         progress(ProgressEvent("examine", done, len(checks), "checks"))
-    return found
+    return found if not door.manifest.is_original() else [_for_original(each) for each in found]
+
+
+def _for_original(finding: Finding) -> Finding:
+    """No other command may write to a graph of the Rust original."""
+    is_command = finding.fix is not None and finding.fix.startswith("omnigraph ")
+    return replace(finding, fix="omnigraph adopt", branch=None) if is_command else finding
 
 
 def _believed(name: str, check: Check, seen: Examination) -> list[Finding]:

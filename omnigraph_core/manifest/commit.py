@@ -20,6 +20,7 @@ class Operation(StrEnum):
     ENSURE_INDICES = "ensureindices"
     OPTIMIZE = "optimize"
     REPAIR = "repair"
+    ADOPT = "adopt"
     RECOVERY = "recovery"
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph_core import layout
 from omnigraph_core.errors import ConflictError, NotFoundError, OmnigraphError, StorageError
 from omnigraph_core.manifest.branch import MAIN, Branch, lineage_of
-from omnigraph_core.manifest.rows import COLUMNS, VersionMetadata, version_object_id
+from omnigraph_core.manifest.rows import COLUMNS, GraphHead, VersionMetadata, version_object_id
 from omnigraph_core.manifest.snapshot import EMPTY_STATE, STATE_COLUMNS, ManifestState, Snapshot
 from omnigraph_core.manifest.stamp import refuse_future_stamp
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
-from omnigraph_core.tables.failures import TableNotFound
+from omnigraph_core.tables.failures import GraphMoved, TableNotFound
 from omnigraph_core.tables.fence import RowPlace
 from omnigraph_core.tables.fork_refs import Fork, ForkRef, RefState, find_ref, list_refs, share_a_directory
 from omnigraph_core.tables.keys import quote_text
@@ -99,6 +100,13 @@ class NoTestimony:
         return False
 
 
+class Heads(Protocol):
+    """Who knows the head of a state that has no head row: one of the Rust original's."""
+
+    def head_of(self, snapshot: Snapshot) -> GraphHead | None:
+        """The commit that this state is, as a head row of ours would say it; None if nobody can tell."""
+
+
 def manifest_ref(branch: str) -> TableRef:
     """`__manifest` on a graph branch."""
     return control_table(layout.MANIFEST, lineage_of(branch))
@@ -111,9 +119,13 @@ _WITNESS = control_table(layout.COMMITS)
 class Manifest:
     """The manifest of one graph. Keeps the last state it saw of each branch."""
 
-    def __init__(self, tables: Tables, testimony: Testimony | None = None) -> None:
+    def __init__(
+        self, tables: Tables, testimony: Testimony | None = None, heads: Heads | None = None
+    ) -> None:
         self.tables = tables
         self.testimony: Testimony = testimony or NoTestimony()
+        self.heads = heads
+        """Asked for states without a head row. What a publish stands on is never made up."""
         self._states: dict[Branch, ManifestState] = {}
         self._newest: dict[Branch, Table] = {}
         """The last HEAD of each branch; asked whether it still is before it is used."""
@@ -169,6 +181,10 @@ class Manifest:
             if branch == layout.MAIN_BRANCH:
                 raise
             raise BranchNotFound(branch) from None
+        except GraphMoved as moved:
+            if self.is_original():
+                moved.hint = "`omnigraph adopt` makes the graph ours, and its branches refer to this place"
+            raise
         refuse_future_stamp(table)
         return table
 
@@ -226,7 +242,7 @@ class Manifest:
         """
         looked_at = self.branch(branch)
         try:
-            found = self._newest_state(looked_at).snapshot(looked_at)
+            found = self._headed(self._newest_state(looked_at).snapshot(looked_at))
         except OmnigraphError:
             if self.branch(branch) == looked_at:
                 raise
@@ -255,8 +271,18 @@ class Manifest:
         """The same, also of a branch that is deleted and whose files are still there."""
         known = self._states.get(branch)
         if known is not None and known.manifest_version == version:
-            return known.snapshot(branch)
-        return _full_state(self.open(branch.name, version)).snapshot(branch)
+            return self._headed(known.snapshot(branch))
+        return self._headed(_full_state(self.open(branch.name, version)).snapshot(branch))
+
+    def is_original(self) -> bool:
+        """Is this a graph of the Rust original? Its manifests have the same shape, and no head row."""
+        return self._newest_state(MAIN).head is None
+
+    def _headed(self, found: Snapshot) -> Snapshot:
+        """The snapshot with a head, also if its state has no row of one."""
+        if found.head is not None or self.heads is None:
+            return found
+        return replace(found, head=self.heads.head_of(found))
 
     def version_metadata(self, branch: str, table_key: str, version: int) -> VersionMetadata | None:
         """What the row of exactly this table version says, also when newer ones exist."""

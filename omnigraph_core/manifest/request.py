@@ -143,10 +143,12 @@ def _check_expectations(request: Publish, state: ManifestState) -> None:
         actual = state.current_version(table_key)
         if actual != expected:
             raise ExpectedVersionMismatch(table_key, expected, actual)
-    actual_head = state.head.commit_id if state.head else None
+    if state.head is None:
+        return  # A state of the original: its head is in no row. Whoever comes second loses the new one.
+    actual_head = state.head.commit_id
     if request.expected_head is not None and request.expected_head != actual_head:
         raise HeadChanged(request.branch, request.expected_head, actual_head)
-    actual_token = state.head.lock_token if state.head else None
+    actual_token = state.head.lock_token
     if request.expected_token is not None and request.expected_token != actual_token:
         raise HeadChanged(request.branch, f"token {request.expected_token}", f"token {actual_token}")
 

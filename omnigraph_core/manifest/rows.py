@@ -39,6 +39,9 @@ TYPE_HEAD = "graph_head"
 
 HEAD_OBJECT_ID = "graph_head"
 
+ORIGINAL_OPERATION = ""
+"""The operation of a head that no row has: of a state of the Rust original."""
+
 
 class Outcome(StrEnum):
     """What became of the write that a head row names; the text is on disk."""
@@ -80,8 +83,13 @@ class GraphHead(OfCommit):
     lock_token: int
 
     @property
+    def is_original(self) -> bool:
+        """Is it of a state of the Rust original, which has no head row?"""
+        return self.operation_id == ORIGINAL_OPERATION
+
+    @property
     def schema_hash(self) -> str:
-        """Every head row of ours has one; the originals have no head rows."""
+        """Every head has one; for states of the original, which do not name any, it is found out."""
         if self.commit.schema_hash is None:
             raise StorageError(f"__manifest: the graph_head row of {self.commit_id} names no schema")
         return self.commit.schema_hash

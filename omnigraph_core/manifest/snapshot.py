@@ -83,6 +83,17 @@ class Snapshot:
         """What people call the branch."""
         return self.called or self.branch
 
+    def foreign_tables(self) -> list[str]:
+        """Tables of which the Rust original published a version after the graph was adopted.
+
+        Every publish of ours names its commit in the rows of its versions, and an adoption publishes
+        every table that a branch owns. So a row without a commit is a later one of the original's.
+        """
+        if self.head is None or self.head.is_original:
+            return []
+        own = (each for each in self.tables.values() if each.table_branch == self.on.lineage)
+        return [each.table_key for each in own if each.metadata.commit_id is None]
+
     def entry(self, table_key: str) -> SubTableEntry:
         try:
             return self.tables[table_key]

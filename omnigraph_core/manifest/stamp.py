@@ -14,15 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from omnigraph_core import faults
+from omnigraph_core import faults, layout
 from omnigraph_core.errors import StorageError
 from omnigraph_core.manifest.rows import OBJECT_ID
 from omnigraph_core.tables.branches import delete_fork
 from omnigraph_core.tables.commit import Guard, commit_exact
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.fence import PRIMARY_KEY_METADATA
 from omnigraph_core.tables.fork_refs import Fork, find_ref, list_forks
+from omnigraph_core.tables.manifest_file import ManifestFile
 from omnigraph_core.tables.metadata import field_metadata, schema_metadata, stage_metadata
+from omnigraph_core.tables.refs import control_table
+from omnigraph_core.tables.torn import versions_on_disk
 
 STAMP_KEY = "omnigraph:internal_schema_version"
 INTERNAL_SCHEMA_VERSION = 3
@@ -43,7 +47,27 @@ class StampFromFuture(StorageError):
 
 
 def read_stamp(table: Table) -> int:
-    text = schema_metadata(table).get(STAMP_KEY, "1")
+    return _stamp(schema_metadata(table))
+
+
+def refuse_future_stamp_on_disk(tables: Tables) -> None:
+    """The same as `refuse_future_stamp` without Lance, for commands that never open `__manifest`.
+
+    What cannot be read here is left to those who read it.
+    """
+    ref = control_table(layout.MANIFEST)
+    newest = max(versions_on_disk(tables, ref), default=0)
+    found = tables.storage.control.get(manifest_path(ref, newest)) if newest else None
+    try:
+        metadata = {} if found is None else ManifestFile.decode(found.data).schema_metadata()
+    except (ValueError, IndexError):
+        return
+    if metadata and (stamp := _stamp(metadata)) > INTERNAL_SCHEMA_VERSION:
+        raise StampFromFuture(stamp)
+
+
+def _stamp(metadata: Mapping[str, str]) -> int:
+    text = metadata.get(STAMP_KEY, "1")
     if not text.isdecimal() or int(text) < 1:
         raise StorageError(f"__manifest: the stamp {STAMP_KEY} is '{text}', not a number from 1")
     return int(text)

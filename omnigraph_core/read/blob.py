@@ -57,6 +57,8 @@ def find_blob(
     found = table.read(["id", name], f"id = {quote_text(entity_id)}", with_row_id=True)
     if not found.num_rows:
         raise BlobNotFound(f"there is no {entity.name} with the id '{entity_id}'")
-    if not found.column(name)[0].is_valid:
+    described = found.column(name)[0].as_py()
+    is_none = described is None or (prop.type.nullable and table.is_foreign and not described["size"])
+    if is_none:
         raise BlobNotFound(f"{entity.name} '{entity_id}' has no {name}")
     return Blob(entity.name, entity_id, name, open_blob(table, name, found.column("_rowid")[0].as_py()))

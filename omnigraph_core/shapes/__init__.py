@@ -7,6 +7,7 @@ imported for the type checker alone, so that importing this package costs next t
 
 from omnigraph_core.shapes.diffs import diff_counts, diff_head, entity_change, schema_difference
 from omnigraph_core.shapes.graphs import (
+    adopted,
     failure,
     initialized,
     relocated,
@@ -51,6 +52,7 @@ from omnigraph_core.shapes.writes import changed, loaded, merged
 
 __all__ = [
     "JsonObject",
+    "adopted",
     "blame",
     "blob",
     "branch_created",

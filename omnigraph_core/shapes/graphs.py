@@ -9,6 +9,7 @@ from omnigraph_core.shapes.json_object import JsonObject
 
 if TYPE_CHECKING:
     from omnigraph_core.errors import OmnigraphError
+    from omnigraph_core.maintenance.adoption.found import Adopted
     from omnigraph_core.manifest.snapshot import Snapshot
     from omnigraph_core.storage import LockHolder
     from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
@@ -75,6 +76,7 @@ def status(
         "branch": of.shown_branch,
         "graph_commit_id": of.head.commit_id if of.head else None,
         "manifest_version": of.manifest_version,
+        "made_by": "original" if of.head is None or of.head.is_original else "omnigraph",
         "branches": list(branches),
         "tables": [
             {"table_key": entry.table_key, "row_count": entry.row_count} for entry in of.tables.values()
@@ -90,6 +92,40 @@ def status(
 
 def relocated(uri: str, files_changed: int) -> JsonObject:
     return {"uri": uri, "files_changed": files_changed}
+
+
+def adopted(of: Adopted, uri: str) -> JsonObject:
+    """A plan has no commit, and neither has a graph that was ours already."""
+    return {
+        "uri": uri,
+        "was_original": of.is_original,
+        "graph_commit_id": of.commit_id,
+        "branches": [
+            {
+                "branch": each.name,
+                "graph_commit_id": each.head,
+                "is_moved": each.is_moved,
+                "problem": each.problem,
+            }
+            for each in of.branches
+        ],
+        "tables": [
+            {
+                "branch": each.branch,
+                "table_key": each.table_key,
+                "published_version": each.published_version,
+                "table_version": each.version,
+                "versions_put_back": each.drift,
+                "empty_blobs": each.empty_blobs,
+                "indexes": list(each.indexes),
+                "problem": each.problem,
+            }
+            for each in of.tables
+        ],
+        "unreadable_commits": [
+            {"graph_commit_id": each.commit_id, "reason": each.reason} for each in of.lost
+        ],
+    }
 
 
 def spark_package(file: str, modules: int, needs: Sequence[str]) -> JsonObject:

@@ -53,12 +53,14 @@ def stored_columns(schema: Any) -> dict[str, StoredColumn]:
     return {column.name: column for column in map(_column, found)}
 
 
-def stored_shape(field: pa.Field) -> tuple[pa.DataType, bytes | None]:
-    """The type as it is stored, and the name of its extension, whether Arrow knows that or not."""
+def stored_shape(field: pa.Field) -> tuple[pa.DataType | None, bytes | None]:
+    """The type as it is stored, or the name of its extension, whether Arrow knows that or not."""
     stored = getattr(field.type, "storage_type", field.type)
     named = getattr(field.type, "extension_name", None)
     metadata = (field.metadata or {}).get(b"ARROW:extension:name")
-    return stored, metadata if named is None else named.encode()
+    extension = metadata if named is None else named.encode()
+    # Of a blob the original declares fewer fields, all of which are optional.
+    return stored if extension is None else None, extension
 
 
 def new_column(field: pa.Field, first_id: int) -> StoredColumn:

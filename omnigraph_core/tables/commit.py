@@ -123,6 +123,21 @@ def restored_version(head: Table) -> int | None:
     return int(operation.version) if isinstance(operation, LanceOperation.Restore) else None
 
 
+def restored_by_us(head: Table, version: int) -> int | None:
+    """What the transaction of a version did, if it is ours: the version it brought back, or 0 for
+    anything else. None if it is not ours, or cannot be read."""
+    from lance.dataset import LanceOperation
+
+    try:
+        transaction = head.transaction(version)
+    except StorageError:
+        return None
+    if OPERATION_PROPERTY not in (transaction.transaction_properties or {}):
+        return None
+    operation = transaction.operation
+    return int(operation.version) if isinstance(operation, LanceOperation.Restore) else 0
+
+
 def stage_restore(head: Table, version: int, operation_id: str, undoes: str) -> StagedWrite:
     """A new HEAD with the content of `version`; carries the operation it undoes.
 

@@ -38,6 +38,12 @@ _IO_BUFFER_MIN = 16 << 20
 # One file format for every dataset a graph ever creates; a change is a stamp migration.
 FILE_FORMAT = "2.2"
 
+# Settings of Lance's own cleanup. No dataset of ours has them; all of the original's have.
+_CLEANUP_SETTINGS = "lance.auto_cleanup."
+
+ORIGINAL_MARK = "omnigraph.original"
+"""A setting of ours: the version still has what the original wrote, although its settings are gone."""
+
 
 class Tables:
     """The Lance datasets of one graph, opened through one session.
@@ -163,6 +169,46 @@ class RowStream:
             return self._reader.read_all()
 
 
+class _NullIfEmpty(RowStream):
+    """The same, with nulls in the place of empty blobs."""
+
+    def __init__(self, ref: TableRef, reader: pa.RecordBatchReader, names: Sequence[str]) -> None:
+        super().__init__(ref, reader)
+        self._names = [name for name in names if name in reader.schema.names]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return map(self._without_empty, super().__iter__())
+
+    def read_all(self) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_batches(list(self), self.schema)
+
+    def _without_empty(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for name in self._names:
+            values = batch.column(name)
+            is_empty = pc.equal(pc.binary_length(values), 0)
+            kept = pc.if_else(is_empty, pa.scalar(None, values.type), values)
+            batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), kept)
+        return batch
+
+
+def nullable_blobs(schema: pa.Schema) -> list[str]:
+    """The blob columns that may be without a value."""
+    return [each.name for each in schema if each.nullable and _is_blob(each)]
+
+
+def _is_blob(field: pa.Field) -> bool:
+    named = getattr(field.type, "extension_name", "").encode()
+    return _BLOB in (named, (field.metadata or {}).get(b"ARROW:extension:name"))
+
+
+_BLOB = b"lance.blob.v2"
+
+
 class Table:
     """One version of one dataset. Immutable: reading it twice gives the same answer."""
 
@@ -182,6 +228,17 @@ class Table:
     @property
     def version(self) -> int:
         return int(self._dataset.version)
+
+    @property
+    def cleanup_settings(self) -> dict[str, str]:
+        """What this version says of Lance's own cleanup, which no dataset of ours has."""
+        found: dict[str, str] = self._dataset.config()
+        return {key: value for key, value in found.items() if key.startswith(_CLEANUP_SETTINGS)}
+
+    @property
+    def is_foreign(self) -> bool:
+        """Is this version one of the Rust original's? See `tables/foreign.py`."""
+        return bool(self.cleanup_settings) or ORIGINAL_MARK in self._dataset.config()
 
     @property
     def schema(self) -> pa.Schema:
@@ -249,10 +306,14 @@ class Table:
                 fragments=fragments,
                 blob_handling="all_binary" if blobs else None,
                 order_by=None if order_by is None else [order_by],
-                use_scalar_index=use_index,
+                # Forks of the original's look for indexes of their parents in their own folders.
+                use_scalar_index=use_index and not (where and self.is_foreign),
                 limit=limit,
             )
-            return RowStream(self.ref, scanner.to_reader())
+            reader = scanner.to_reader()
+            if blobs and self.is_foreign:
+                return _NullIfEmpty(self.ref, reader, nullable_blobs(self.schema))
+            return RowStream(self.ref, reader)
 
     def read(
         self,

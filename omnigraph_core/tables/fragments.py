@@ -133,6 +133,8 @@ def has_blobs(schema: pa.Schema) -> bool:
 def side_files(storage: Storage, data_file: str) -> list[str]:
     """The files that hold the large blobs of a data file; no Lance metadata names them."""
     directory = data_file.removesuffix(".lance")
+    if directory == data_file:
+        return []  # A deletion file.
     return [f"{directory}/{name}" for name in storage.control.list(directory)]
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from omnigraph_core.errors import StorageError
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
@@ -114,6 +115,28 @@ def find_index(table: Table, spec: IndexSpec) -> BuiltIndex | None:
 def serving(built: Mapping[str, BuiltIndex], spec: IndexSpec) -> BuiltIndex | None:
     """The same among indexes that are listed already."""
     return next((index for index in built.values() if index.serves(spec)), None)
+
+
+def is_readable(table: Table, index: BuiltIndex) -> bool:
+    """Can its files be read where this version looks for them?"""
+    try:
+        with lance_failures(table.ref, f"reading index '{index.name}' of"):
+            table.lance.prewarm_index(index.name)
+    except StorageError:
+        return False
+    return True
+
+
+def is_like_ours(table: Table, index: BuiltIndex) -> bool:
+    """Was it built with our options? Another tokenizer, or another metric, answers otherwise."""
+    with lance_failures(table.ref, "listing indexes of"):
+        described = next(each for each in table.lance.describe_indices() if each.name == index.name)
+    details = described.details or {}
+    if index.kind is IndexKind.FULL_TEXT:
+        return all(details.get(key) == value for key, value in FULL_TEXT_OPTIONS.items())
+    if index.kind is IndexKind.VECTOR:
+        return str(details.get("metric_type", "L2")).lower() == "l2"
+    return True
 
 
 def uncovered_fragments(table: Table, built: BuiltIndex | None) -> list[int]:

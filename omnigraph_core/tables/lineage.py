@@ -58,6 +58,9 @@ def common_columns(
     ours, theirs = field_roots(a), field_roots(b)
     if ours == theirs:
         return tuple((name, name) for name in ours)
+    if a.is_foreign or b.is_foreign:
+        # The original writes a table anew to change its columns, and numbers them anew.
+        return tuple((name, name) for name in ours if name in theirs)
     known = _roots_before(tables, a, b)
     by_root = {root: name for name, root in theirs.items() if root in known}
     pairs = {name: by_root[root] for name, root in ours.items() if root in by_root}

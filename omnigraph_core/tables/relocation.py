@@ -4,25 +4,23 @@ A fork reads its parent's files through `base_paths`, so after its directory was
 or copied it reads from where the graph used to be: nothing at all, or the original.
 Opening such a fork is refused (`GraphMoved`) until `relocate_forks` has rewritten the paths.
 
-The rewriting knows four things of Lance's manifest files: the last 16 bytes hold the
-position of the manifest message, which is a length and a protobuf; field 18 of it is a
-base path; fields 2 and 4 of that are its name (the branch, none for main) and its path.
+The rewriting knows this of Lance's manifest files (`tables/manifest_file.py`): field 18 of the
+message is a base path; fields 2 and 4 of that are its name (the branch, none for main) and its path.
 """
 
 from __future__ import annotations
 
-import struct
+from dataclasses import replace
 
 from omnigraph_core.errors import StorageError
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.fork_refs import fork_names
+from omnigraph_core.tables.manifest_file import ManifestFile
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import FOOTER_MAGIC, versions_on_disk
 from omnigraph_core.tables.wire import WireField, encoded, fields
 
-_FOOTER = struct.Struct("<QHH4s")
-_LENGTH = struct.Struct("<I")
 _BASE_PATH_FIELD = 18
 _NAME_FIELD = 2
 _PATH_FIELD = 4
@@ -53,16 +51,11 @@ def relocate_forks(tables: Tables, ref: TableRef) -> int:
 def with_base_paths(data: bytes, home: str, path: str) -> bytes:
     """The manifest file with all of its base paths below `home`."""
     try:
-        position, major, minor, magic = _FOOTER.unpack(data[-_FOOTER.size :])
-        (length,) = _LENGTH.unpack_from(data, position)
-        start = position + _LENGTH.size
-        if magic != b"LANC" or start + length + _FOOTER.size != len(data):
-            raise ValueError("not a manifest file as we know it")
-        message = b"".join(_relocated(field, home) for field in fields(data[start : start + length]))
-    except (struct.error, IndexError, ValueError) as error:
+        found = ManifestFile.decode(data)
+        message = b"".join(_relocated(field, home) for field in fields(found.message))
+    except (IndexError, ValueError) as error:
         raise StorageError(f"{path} cannot be relocated: {error}") from error
-    footer = _FOOTER.pack(position, major, minor, magic)
-    return data[:position] + _LENGTH.pack(len(message)) + message + footer
+    return replace(found, message=message).encode()
 
 
 def _relocated(field: WireField, home: str) -> bytes:

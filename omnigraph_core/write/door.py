@@ -22,6 +22,7 @@ from omnigraph_core.manifest.reader import Manifest, check_branch, manifest_ref
 from omnigraph_core.manifest.rows import GraphHead, Outcome
 from omnigraph_core.manifest.seal import sealed
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.original.recognition import refuse_later_writes
 from omnigraph_core.storage import Lock
 from omnigraph_core.storage.beside import Beside
 from omnigraph_core.storage.failures import SyncFailed
@@ -183,6 +184,7 @@ class Door:
         """Under the lock: is the plan still true, and are its staged files safe?"""
         self.sweeper.heal(plan.branch, lock)
         current = self.manifest.snapshot(plan.branch)
+        refuse_later_writes(current)
         settle_history(held, self.manifest, current, lock.check)
         check_head(plan.if_commit, current)
         given, plan = plan, self._caught_up(plan, current)

@@ -22,6 +22,7 @@ from omnigraph_core.tables.commit import (
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import sync_fork
 from omnigraph_core.tables.failures import TableNotFound, VersionNotFound, is_missing
+from omnigraph_core.tables.foreign import make_ours
 from omnigraph_core.tables.fork_refs import ForkRef, RefState
 from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.refs import TableRef
@@ -78,7 +79,7 @@ def fork_at(tables: Tables, parent: TableRef, version: int, branch: str, guard: 
         found = None
     if found is None:
         create_fork(tables, parent, branch, version, guard)
-    head = unwritten(tables, ref, version, guard)
+    head = make_ours(tables, unwritten(tables, ref, version, guard), new_ulid(), guard)
     # Also one we found: whoever made it may have died before this.
     sync_fork(tables.storage, ref, branch)
     faults.hit("write.forked")

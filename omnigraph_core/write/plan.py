@@ -30,6 +30,7 @@ class WriterKind(StrEnum):
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
     REPAIR = "Repair"
+    ADOPT = "Adopt"
     LATE_WRITER = "LateWriter"
     """Of a sidecar for versions that no sidecar explains. It is only ever rolled back."""
 

@@ -177,6 +177,11 @@ def create_sidecar(control: ControlStore, sidecar: Sidecar) -> StoredSidecar:
     return StoredSidecar(sidecar, control.create(sidecar.path, encode(sidecar)))
 
 
+def replace_sidecar(control: ControlStore, stored: StoredSidecar, sidecar: Sidecar) -> StoredSidecar:
+    """Put another sidecar of the same operation in its place; `SidecarTaken` if it is not what was read."""
+    return StoredSidecar(sidecar, _replaced(control, stored, sidecar))
+
+
 def write_decision(
     control: ControlStore, stored: StoredSidecar, decision: Decision, guard: Guard
 ) -> StoredSidecar:

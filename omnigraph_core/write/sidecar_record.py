@@ -28,7 +28,10 @@ from omnigraph_core.tables.staged import StagedFile
 from omnigraph_core.write.plan import ForkOrigin, NewSchema, WriterKind
 from omnigraph_core.write.staging_record import is_staged_file
 
-SIDECAR_VERSION = 1
+SIDECAR_VERSION = 2
+_FIRST_VERSION = 1
+"""It says the same. The Rust original would take it for its own, roll the write back and remove the
+file; it refuses version 2 before it touches anything."""
 
 _SCHEMA_HASH = pattern(r"sha256:[0-9a-f]{64}")
 
@@ -188,9 +191,16 @@ def encode(sidecar: Sidecar) -> bytes:
 def decode(path: str, data: bytes) -> Sidecar:
     """Read a sidecar back; anything unexpected is refused loudly, and the file left alone."""
     try:
-        return _sidecar(path, unseal(data, SIDECAR_VERSION, always=False))
+        return _sidecar(path, unseal(data, _version(data), always=False))
     except ValueError as error:
         raise SidecarUnreadable(path, str(error), _claimed_branch(data)) from error
+
+
+def _version(data: bytes) -> int:
+    """The version that is to be understood."""
+    found = parse_json(data)
+    is_first = isinstance(found, dict) and found.get("schema_version") == _FIRST_VERSION
+    return _FIRST_VERSION if is_first else SIDECAR_VERSION
 
 
 def _claimed_branch(data: bytes) -> Branch | None:

@@ -70,7 +70,7 @@ def test_a_read_only_open_leaves_a_sidecar_alone(graph: Graph, omnigraph: Omnigr
     assert fingerprint(root_of(graph)) == before
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 3, "1", None])
 def test_an_unknown_sidecar_version_is_refused(version: object, graph: Graph, omnigraph: Omnigraph) -> None:
     die(graph, "write.after_b")
     edit_sidecar(graph, schema_version=version)

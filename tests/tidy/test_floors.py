@@ -25,6 +25,7 @@ FLOORS = [
     ["manifest"],
     ["catalog"],
     ["history"],
+    ["original"],
     ["write"],
     ["topology"],
     ["indexes"],

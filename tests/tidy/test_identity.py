@@ -53,6 +53,7 @@ ALLOWED = {
     "manifest/publisher.py Publisher.rewrite discard_files": "what it has just staged",
     "manifest/stamp.py _sweep_run_branches delete_fork": "by the ref that was read; guarded",
     # ---- maintenance ----
+    "maintenance/adoption/datasets.py adopt_table stage_restore": "exact, of what nobody published; guarded",
     "maintenance/control.py prune_manifest discard_files": "what it has just staged",
     "maintenance/leftovers.py Leftovers._temporaries delete_temporary": "a random name; the sleeper fails",
     "maintenance/leftovers.py Leftovers._removed delete_prefix": "a folder with an operation id in its name",

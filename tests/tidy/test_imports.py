@@ -23,6 +23,7 @@ LATE = {
     "tables": "listing branches reads the references to tables, and opens none",
     "manifest": "listing branches reads their identities, and no manifest",
     "history": "a ref is parsed before anything is opened",
+    "original": "every command asks whose graph it is, and most graphs are ours",
 }
 
 # A load or an export is of one format, so that a parser is imported by whoever uses it.

@@ -54,6 +54,7 @@ SECTIONS = {
     "findings": "`doctor`",
     "repaired": "`repair`",
     "relocated": "`relocate`",
+    "adopted": "`adopt`",
     "schema": "`schema show`",
     "schema_plan": "`schema plan`",
     "schema_applied": "`schema apply`",

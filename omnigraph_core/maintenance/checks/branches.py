@@ -23,7 +23,10 @@ def check_branches(seen: Examination) -> Iterator[Finding]:
             yield note("branch-unfinished", found.path, text, _OPEN)
     for name, problem in seen.head_failures.items():
         yield failed("branch-unreadable", name, problem)
-    for name in heads:
+    for name, snapshot in heads.items():
+        if late := snapshot.foreign_tables():
+            text = f"the Rust original has published {', '.join(late)} after the graph was adopted"
+            yield error("original-wrote", name, text, "stop it; nothing is built upon what it wrote")
         stamp = read_stamp(seen.manifest.open_for_read(name))
         if stamp < INTERNAL_SCHEMA_VERSION:
             text = f"its manifest has stamp {stamp}; the next write brings it to {INTERNAL_SCHEMA_VERSION}"

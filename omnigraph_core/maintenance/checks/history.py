@@ -40,9 +40,11 @@ def _recoveries(seen: Examination) -> Iterator[Finding]:
 
 
 def _parents(name: str, log: CommitLog) -> Iterator[Finding]:
-    """All ancestors of a head are on record: a merge copies the rows its branch does not have."""
+    """All ancestors of a head are on record: a merge copies the rows its branch does not have. The
+    original's does not, and the branch it merged may be gone."""
     for commit in log.history(name):
-        for parent in (commit.parent_commit_id, commit.merged_parent_commit_id):
+        merged = None if commit.operation is None else commit.merged_parent_commit_id
+        for parent in (commit.parent_commit_id, merged):
             if parent is not None and parent not in log.commits:
                 text = f"its parent {parent} is not on record"
                 yield error("commit-parent-missing", f"{name} {commit.commit_id}", text)

@@ -34,7 +34,9 @@ def _root(seen: Examination) -> Iterator[Finding]:
     """The writer of another schema holds the refs lock until the files have followed its publish."""
     seen.read_catalog()
     main = seen.heads.get(layout.MAIN_BRANCH)
-    if main is None or main.head is None or not is_outstanding(seen.control, main.head.schema_hash):
+    if main is None or main.head is None or main.head.is_original:
+        return
+    if not is_outstanding(seen.control, main.head.schema_hash):
         return
     if seen.holder(layout.REFS_LOCK) is None and seen.manifest.snapshot().head == main.head:
         text = "the schema files in the root are those of an earlier schema; opening to write renews them"

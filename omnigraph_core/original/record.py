@@ -1,0 +1,77 @@
+"""`__original.json`: what a graph was before it was adopted.
+
+The original's commits do not name their schema. What was found out about it when the graph was adopted
+is kept here: per branch, the manifest versions from which on it had which schema, by our hash. The
+schemas themselves are in `__schema/`, like all others. The file is written before the first head row
+and never changes afterwards; it goes with no cleanup.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from omnigraph_core import layout
+from omnigraph_core.errors import StorageError
+from omnigraph_core.history.sealed import seal, unseal
+from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import dataclass
+from omnigraph_core.storage import ControlStore, ObjectExists
+
+RECORD_VERSION = 1
+
+Run = tuple[int, str | None]
+"""A manifest version, and the schema from there on; None if nobody can tell."""
+
+
+class OriginalRecordDamaged(StorageError):
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{layout.ORIGINAL_RECORD} cannot be read: {reason}",
+            hint="restore it from a backup; only commits from before the adoption need it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRecord:
+    """The schemas of the commits that the original made."""
+
+    schemas: Mapping[str, Sequence[Run]]
+
+    def knows(self, branch: str, manifest_version: int) -> bool:
+        """Did a branch of this name have a commit of the original at this version, or before?"""
+        runs = self.schemas.get(branch, ())
+        return bool(runs) and runs[0][0] <= manifest_version
+
+    def schema_at(self, branch: str, manifest_version: int) -> str | None:
+        """The hash of the schema that a branch had then; None if nobody could tell."""
+        runs = self.schemas[branch]
+        return runs[bisect_right([start for start, _ in runs], manifest_version) - 1][1]
+
+    def encode(self) -> bytes:
+        schemas = {name: [list(run) for run in runs] for name, runs in self.schemas.items()}
+        return seal({"schema_version": RECORD_VERSION, "schemas": schemas})
+
+
+def keep_record(control: ControlStore, record: OriginalRecord) -> None:
+    """Write the record unless it is there: an adoption that was repeated finds out the same."""
+    with suppress(ObjectExists):
+        control.create(layout.ORIGINAL_RECORD, record.encode())
+
+
+def read_record(control: ControlStore) -> OriginalRecord | None:
+    """The record; None in a graph that was never adopted."""
+    found = control.get(layout.ORIGINAL_RECORD)
+    if found is None:
+        return None
+    try:
+        unseal(found.data, RECORD_VERSION)
+        content = parse_json(found.data)
+        schemas = {
+            str(name): [(int(start), None if hash_ is None else str(hash_)) for start, hash_ in runs]
+            for name, runs in content["schemas"].items()
+        }
+        return OriginalRecord(schemas)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OriginalRecordDamaged(str(error)) from error
