@@ -122,6 +122,8 @@ def is_readable(table: Table, index: BuiltIndex) -> bool:
     try:
         with lance_failures(table.ref, f"reading index '{index.name}' of"):
             table.lance.prewarm_index(index.name)
+            if index.kind is IndexKind.VECTOR:
+                table.lance.stats.index_stats(index.name)
     except StorageError:
         return False
     return True
