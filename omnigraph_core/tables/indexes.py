@@ -117,13 +117,14 @@ def serving(built: Mapping[str, BuiltIndex], spec: IndexSpec) -> BuiltIndex | No
     return next((index for index in built.values() if index.serves(spec)), None)
 
 
-def is_readable(table: Table, index: BuiltIndex) -> bool:
+def is_readable(storage: Storage, table: Table, index: BuiltIndex) -> bool:
     """Can its files be read where this version looks for them?"""
+    own = [segment for segment in index.segments if segment.base_id is None]
+    if not all(storage.control.list(_directory(table, segment)) for segment in own):
+        return False
     try:
         with lance_failures(table.ref, f"reading index '{index.name}' of"):
             table.lance.prewarm_index(index.name)
-            if index.kind is IndexKind.VECTOR:
-                table.lance.stats.index_stats(index.name)
     except StorageError:
         return False
     return True

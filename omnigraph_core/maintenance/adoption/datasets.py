@@ -12,6 +12,7 @@ from omnigraph_core.errors import StorageError
 from omnigraph_core.indexes.rules import index_specs
 from omnigraph_core.manifest.snapshot import SubTableEntry
 from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.storage import Storage
 from omnigraph_core.tables.commit import Guard, commit_exact, restored_by_us, stage_restore
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import sync_manifests, sync_staged
@@ -63,7 +64,7 @@ def adopt_table(
 def _with_our_indexes(
     tables: Tables, table: Table, entity: EntityType | None, operation_id: str, guard: Guard
 ) -> Table:
-    drop = [] if entity is None else _bad(table, entity)
+    drop = [] if entity is None else _bad(tables.storage, table, entity)
     if not drop:
         return table
     vectors = [spec for spec in _lost(table, entity, drop) if spec.kind is IndexKind.VECTOR]
@@ -83,13 +84,13 @@ def _lost(table: Table, entity: EntityType | None, drop: list[str]) -> list[Inde
     return [spec for spec in wanted if table.count_rows(f"{spec.column} IS NOT NULL")]
 
 
-def bad_indexes(table: Table, schema: Schema) -> tuple[str, ...]:
+def bad_indexes(storage: Storage, table: Table, schema: Schema) -> tuple[str, ...]:
     """The indexes of a table that cannot stay, by name."""
     entity = next((each for each in schema.types() if each.table_key == table.ref.key), None)
-    return () if entity is None else tuple(_bad(table, entity))
+    return () if entity is None else tuple(_bad(storage, table, entity))
 
 
-def _bad(table: Table, entity: EntityType) -> list[str]:
+def _bad(storage: Storage, table: Table, entity: EntityType) -> list[str]:
     """Those that cannot be read, would be built a second time, or answer otherwise than ours."""
     specs = index_specs(entity)
     found: list[str] = []
@@ -100,7 +101,7 @@ def _bad(table: Table, entity: EntityType) -> list[str]:
             spec is not None
             and spec not in served
             and is_like_ours(table, index)
-            and is_readable(table, index)
+            and is_readable(storage, table, index)
         )
         if is_kept and spec is not None:
             served.add(spec)

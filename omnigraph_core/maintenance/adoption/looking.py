@@ -105,5 +105,5 @@ def _look(manifest: Manifest, branch: str, entry: SubTableEntry, schema: Schema)
         entry.table_version,
         drift=unpublished(manifest.tables, entry),
         empty_blobs=len(ids_of_empty_blobs(table)),
-        indexes=bad_indexes(table, schema),
+        indexes=bad_indexes(manifest.tables.storage, table, schema),
     )
