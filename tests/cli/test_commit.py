@@ -172,6 +172,8 @@ def test_status(place: Path, omnigraph: Omnigraph) -> None:
         "branches",
         "tables",
         "pending",
+        "made_by",
+        "unreadable",
         "locks",
     }
     assert (answer["uri"], answer["from"], answer["branch"]) == (str(place), "argument", "main")
