@@ -9,12 +9,17 @@ from typer import Abort
 from omnigraph_core.values.shown import one_line
 
 
+def is_terminal() -> bool:
+    """Is there somebody to ask?"""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def consents(question: str) -> bool:
     """Ask on stderr if standard input is a terminal; otherwise running the command is consent.
 
     Ctrl-D ends the command, as Ctrl-C does.
     """
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not is_terminal():
         return True
     while True:
         sys.stderr.write(f"{one_line(question)} [y/N]: ")

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.consent import consents
+from omnigraph_cli.consent import consents, is_terminal
+from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core import shapes
+from omnigraph_core.errors import RefusedError
 
 if TYPE_CHECKING:
     from omnigraph_core.maintenance.adoption.found import Adopted, AdoptedTable
@@ -41,20 +43,29 @@ def register(app: typer.Typer) -> None:
             content = shapes.adopted(graph.adopt(dry_run=True), graph.location.uri)
             run.output.result(content, "nothing to adopt: this graph is ours")
             return
-        if not dry_run:
-            echo_target(run, "adopt", graph.location)
-        if dry_run or not yes:
+        if dry_run:
             plan = graph.adopt(dry_run=True)
-            if dry_run:
-                run.output.result(shapes.adopted(plan, graph.location.uri), "\n".join(_lines(plan)))
-                return
-            for line in _lines(plan):
-                run.output.remark(line)
-            if not consents("adopt it? The original cannot use it afterwards"):
-                raise typer.Exit(1)
+            run.output.result(shapes.adopted(plan, graph.location.uri), *_lines(plan))
+            return
+        echo_target(run, "adopt", graph.location)
+        if not yes:
+            _ask(run, graph.adopt(dry_run=True))
         done = graph.adopt(actor=run.actor, message=run.message)
-        text = "\n".join([*_lines(done), f"adopted: commit {done.commit_id}"])
-        run.output.result(shapes.adopted(done, graph.location.uri), text)
+        content = shapes.adopted(done, graph.location.uri)
+        run.output.result(content, *_lines(done), f"adopted: commit {done.commit_id}")
+
+
+def _ask(run: Run, plan: Adopted) -> None:
+    """A script must say that it means it: there is no way back but an export."""
+    if not is_terminal():
+        raise RefusedError(
+            "adopting needs consent: the original cannot use the graph afterwards",
+            hint="say --yes, or --dry-run to see what would be done",
+        )
+    for line in _lines(plan):
+        run.output.remark(line)
+    if not consents("adopt it? The original cannot use it afterwards"):
+        raise typer.Exit(1)
 
 
 def _lines(of: Adopted) -> list[str]:
@@ -78,9 +89,11 @@ def _facts(table: AdoptedTable) -> list[str]:
     if table.version != table.published_version:
         found[0] += f" → {table.version}"
     if table.drift:
-        found.append(f"{table.drift} versions that were never published are put back")
+        one = table.drift == 1
+        was, is_ = ("was", "is") if one else ("were", "are")
+        found.append(f"{counted(table.drift, 'version')} that {was} never published {is_} put back")
     if table.empty_blobs:
-        found.append(f"{table.empty_blobs} rows with an empty blob, which means null")
+        found.append(f"{counted(table.empty_blobs, 'row')} with an empty blob, which means null")
     if table.indexes:
         found.append(f"replaced or dropped: {', '.join(table.indexes)}")
     return found

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.consent import consents
+from omnigraph_cli.consent import consents, is_terminal
 from omnigraph_cli.exits import ANSWER_IS_NO
 from omnigraph_cli.output import counted
 from omnigraph_cli.progress import progress_bar
@@ -122,13 +121,12 @@ def _row(table: CleanedTable) -> tuple[object, ...]:
 
 def _ask(*, has_policy: bool, keep: int) -> None:
     """On a terminal a person is asked; elsewhere a policy that was named is consent."""
-    is_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if not is_terminal and not has_policy:
+    if not is_terminal() and not has_policy:
         raise RefusedError(
             "cleanup removes data for good, and no policy was named",
             hint="name one, such as --keep 10, or say --yes",
         )
-    if is_terminal and not consents(f"remove what is older than the newest {keep} commits of each branch?"):
+    if is_terminal() and not consents(f"remove what is older than the newest {keep} commits of each branch?"):
         raise RefusedError("nothing was removed", hint="--yes skips the question")
 
 

@@ -8,7 +8,6 @@ them for a state or a base.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from omnigraph_core.catalog.files import Catalog, keep_schema
 from omnigraph_core.errors import OmnigraphError
@@ -107,8 +106,7 @@ def keep_past(
     keep_record(control, OriginalRecord(past.schemas))
     floors = [_floor(on, past, by) for on in past.lost]
     if floors:
-        with suppress(OmnigraphError):
-            write_removals(control, floors, read_removals(control))
+        write_removals(control, floors, read_removals(control))
 
 
 def _floor(on: Branch, past: Past, by: str) -> Floor:
