@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from omnigraph_core.catalog.files import Catalog
+from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.maintenance.checks import CHECKS, DEEP_CHECKS, Check
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, attempt
@@ -33,7 +34,15 @@ def examine(
     for done, (name, check) in enumerate(checks.items(), start=1):
         found += _believed(name, check, seen)
         progress(ProgressEvent("examine", done, len(checks), "checks"))
-    return found if not door.manifest.is_original() else [_for_original(each) for each in found]
+    return [_for_original(each) for each in found] if _is_original(door) else found
+
+
+def _is_original(door: Door) -> bool:
+    """A manifest that cannot be read is among the findings; nobody can say whose it is."""
+    try:
+        return door.manifest.is_original()
+    except OmnigraphError:
+        return False
 
 
 def _for_original(finding: Finding) -> Finding:

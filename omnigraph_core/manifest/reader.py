@@ -275,8 +275,14 @@ class Manifest:
         return self._headed(_full_state(self.open(branch.name, version)).snapshot(branch))
 
     def is_original(self) -> bool:
-        """Is this a graph of the Rust original? Its manifests have the same shape, and no head row."""
-        return self._newest_state(MAIN).head is None
+        """Is this a graph of the Rust original? Its manifests have the same shape, and no head row.
+
+        A graph that is just being made has no manifest yet; that is nobody's but its maker's.
+        """
+        try:
+            return self._newest_state(MAIN).head is None
+        except TableNotFound:
+            return False
 
     def _headed(self, found: Snapshot) -> Snapshot:
         """The snapshot with a head, also if its state has no row of one."""

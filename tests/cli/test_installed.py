@@ -42,6 +42,7 @@ LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     "blame": (("blame", "Person/Ann", "--store", "g"),),
     "maintain": (("maintain", "g", "--keep", "2"),),
     "warm": (("warm", "nope"),),
+    "adopt": (("adopt", "g", "--dry-run"),),
     "version": (("version",),),
 }
 

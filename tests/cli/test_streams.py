@@ -111,8 +111,8 @@ def test_deleting_with_a_closed_stdin_does_not_ask(graph: Path, tmp_path: Path) 
     assert shell("<&-", "branch", "delete", "b", "--store", "g", cwd=tmp_path).code == 0
 
 
-def test_text_that_the_encoding_cannot_show_is_escaped(omnigraph: Omnigraph) -> None:
-    done = omnigraph("snapshot", "gräph", environment={"PYTHONIOENCODING": "ascii"})
+def test_text_that_the_encoding_cannot_show_is_escaped(omnigraph_process: Omnigraph) -> None:
+    done = omnigraph_process("snapshot", "gräph", environment={"PYTHONIOENCODING": "ascii"})
     assert (done.code, "gr\\xe4ph" in done.err) == (6, True)
 
 

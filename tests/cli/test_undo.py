@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph_core.graph import Graph
+from omnigraph_core.ids import new_ulid
 from omnigraph_core.settings import Settings
 from tests.support.processes import Omnigraph
 from tests.support.records import PEOPLE
@@ -91,9 +92,10 @@ def test_failures(graph: Graph, omnigraph: Omnigraph) -> None:
     assert (refused.code, failure["merge_conflicts"][0]["kind"]) == (3, "delete_vs_update")
     assert content(graph) == before
     (graph.location.path / "__operations/begun").mkdir(parents=True)
-    (graph.location.path / "__operations/begun/x.json").write_bytes(b"{")
+    record = f"__operations/begun/{new_ulid()}.json"
+    (graph.location.path / record).write_bytes(b"{")
     damaged = omnigraph("op", "log", uri, "--json")
-    assert (damaged.code, json.loads(damaged.err)["path"]) == (74, "__operations/begun/x.json")
+    assert (damaged.code, json.loads(damaged.err)["path"]) == (74, record)
 
 
 def test_branch_rename(graph: Graph, omnigraph: Omnigraph) -> None:

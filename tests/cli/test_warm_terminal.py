@@ -43,7 +43,9 @@ def warm_and_cold(served: Served, *arguments: str, **options: object) -> tuple[t
         on_a_terminal(*arguments, cwd=served.directory, **{**variables, **options})  # type: ignore[arg-type]
         for variables in (served.variables, OFF)
     ]
-    assert shown[0] == shown[1]
+    assert shown[0][0] == shown[1][0]
+    if options.get("typed") != CTRL_C:  # It may come while the question is flushed, which then is repeated.
+        assert shown[0] == shown[1]
     return shown[0], served.count(server) - before
 
 

@@ -23,7 +23,7 @@ from omnigraph_core.tables.branches import (
 from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import manifest_path
-from omnigraph_core.tables.failures import TableNotFound, VersionNotFound
+from omnigraph_core.tables.failures import TableLost, TableNotFound
 from omnigraph_core.tables.fork_refs import Fork, RefDamaged, RefState, find_ref, list_forks, read_fork
 from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_upsert
@@ -106,10 +106,10 @@ def test_a_name_can_be_taken_once(tables: Tables, storage: Storage) -> None:
 
 
 def test_a_fork_of_what_is_not_there_is_refused(tables: Tables) -> None:
-    with pytest.raises(TableNotFound):
+    with pytest.raises(TableLost):
         create_fork(tables, PERSON, "dev", 1, unguarded)
     main = people_table(tables)
-    with pytest.raises(VersionNotFound):
+    with pytest.raises(TableLost):
         create_fork(tables, PERSON, "dev", main.version + 1, unguarded)
     assert list_forks(tables, PERSON) == {}
     assert find_ref(tables, PERSON, "dev") is None

@@ -128,7 +128,7 @@ def test_a_load_that_made_its_branch_when_the_power_went_blocks_nobody(left: str
         "paths": [],
         "pinned": [],
         "made_from": head.commit_id,
-        "made_branch": None,
+        "made_twin": None,
         "lists": None,
     }
     graph.door.storage.control.create(layout.staging_record(operation), json.dumps(record).encode())

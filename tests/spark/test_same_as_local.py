@@ -229,6 +229,7 @@ def test_what_the_commit_says(twins: Twins) -> None:
     said, also = (json.loads(commit.details or "{}") for commit in (mine, theirs))
     assert said.pop("files")
     assert also.pop("files")  # Other ones: each task writes its own.
+    assert said.pop("seal") != also.pop("seal")  # Of all of it, the id and the time included.
     assert also == said
 
 
