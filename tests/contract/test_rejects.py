@@ -186,7 +186,9 @@ def _random_record(draw: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.soak] if seed > 5 else []) for seed in range(12)]
+)
 def test_what_is_not_rejected_is_what_a_plain_load_takes(seed: int, mode: str, tmp_path: Path) -> None:
     """The good records alone load without complaint, to the same graph; and a load rejects some
     exactly when without rejects it would have failed."""

@@ -87,6 +87,19 @@ OF_ONE_COMMIT = {
 of_one_commit = pytest.mark.parametrize(
     ("trouble", "expected"), OF_ONE_COMMIT.values(), ids=OF_ONE_COMMIT.keys()
 )
+# A publish is a commit of the manifest, and a write begins with commits: what differs there by the status
+# or by the moment of silence alone is asked of one commit, and of them with `make soak`.
+MORE = {"500 once", "503 for ever", "landed, then 500", "silence"}
+
+
+def soaked(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.soak] if name in MORE else []
+
+
+of_one_publish = pytest.mark.parametrize(
+    ("trouble", "expected"),
+    [pytest.param(*each, id=name, marks=soaked(name)) for name, each in OF_ONE_COMMIT.items()],
+)
 
 
 @pytest.fixture
@@ -193,7 +206,7 @@ def test_a_commit_that_landed_and_cannot_be_looked_for_is_open(
 # ---- one publish ----
 
 
-@of_one_commit
+@of_one_publish
 def test_a_publish_says_what_became_of_it(
     trouble: Trouble, expected: str, proxy: FaultProxy, troubled: Storage, truth: Storage
 ) -> None:
@@ -264,14 +277,14 @@ WRITES: list[tuple[str, Operation, str, int, dict[str, Trouble]]] = [
     ("lease", "PUT", LEASE, 0, {**BUSY, **LANDED, **RESETS}),
     ("lease while held", "PUT", LEASE, 1, RESETS),
 ]
-CASES = {
-    f"{where}: {name}": (kind, path, skip, trouble)
+CASES = [
+    pytest.param(kind, path, skip, trouble, id=f"{where}: {name}", marks=soaked(name))
     for where, kind, path, skip, troubles in WRITES
     for name, trouble in troubles.items()
-}
+]
 
 
-@pytest.mark.parametrize(("kind", "path", "skip", "trouble"), CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize(("kind", "path", "skip", "trouble"), CASES)
 def test_a_write_is_done_or_not_done_and_says_which(
     kind: Operation,
     path: str,

@@ -35,6 +35,11 @@ from tests.support.writers import check_log, check_whole, open_graph
 
 PERSON = "node:Person"
 
+# A third of the steps in the normal run, the others with `make soak`.
+in_parts = pytest.mark.parametrize(
+    "part", [1, *(pytest.param(number, marks=pytest.mark.soak) for number in (0, 2))]
+)
+
 
 @pytest.fixture
 def settings(s3_environment: dict[str, str]) -> Settings:
@@ -159,12 +164,13 @@ FORK_STEPS = [
 ]
 
 
+@in_parts
 def test_a_create_that_slept_harms_no_branch_made_meanwhile(
-    place: str, settings: Settings, sleeper: Sleeper
+    part: int, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
     assert sleeper.run(create, "plain")
     assert list(dict.fromkeys(sleeper.passed)) == CREATE_STEPS
-    for number, step in enumerate(CREATE_STEPS):
+    for number, step in enumerate(CREATE_STEPS[part::3]):
         branch = f"b{number}"
         was_told = sleeper.run(create, branch, step, create_and_write)
         assert not was_told or step in CREATE_STEPS[-3:], step
@@ -173,10 +179,11 @@ def test_a_create_that_slept_harms_no_branch_made_meanwhile(
     check_log(open_graph(place, settings))
 
 
+@in_parts
 def test_a_create_that_slept_leaves_a_whole_branch_or_none(
-    place: str, settings: Settings, sleeper: Sleeper
+    part: int, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
-    for number, step in enumerate(CREATE_STEPS[-7:]):
+    for number, step in enumerate(CREATE_STEPS[-7:][part::3]):
         branch = f"b{number}"
         sleeper.run(create, branch, step, create_and_delete)
         with suppress(BranchExists):
@@ -186,11 +193,12 @@ def test_a_create_that_slept_leaves_a_whole_branch_or_none(
     check_log(open_graph(place, settings))
 
 
+@in_parts
 def test_a_delete_that_slept_removes_nothing_of_a_branch_made_meanwhile(
-    place: str, settings: Settings, sleeper: Sleeper
+    part: int, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
     graph = Graph.open(place, settings)
-    for number, step in enumerate(DELETE_STEPS):
+    for number, step in enumerate(DELETE_STEPS[part::3]):
         branch = f"b{number}"
         graph.create_branch(branch)
         write_person(graph, "old", branch)
@@ -231,15 +239,16 @@ def rename_and_create(graph: Graph, branch: str) -> None:
     write_person(graph, "other", graph.snapshot(branch).on.name)
 
 
+@in_parts
 @pytest.mark.parametrize("meanwhile", [rename_and_write, rename_and_create])
 def test_a_rename_that_slept_takes_no_name_away_and_gives_none_twice(
-    meanwhile: Act, place: str, settings: Settings, sleeper: Sleeper
+    part: int, meanwhile: Act, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
     graph = Graph.open(place, settings)
     graph.create_branch("plain")
     assert sleeper.run(rename, "plain")
     assert list(dict.fromkeys(sleeper.passed)) == RENAME_STEPS
-    for number, step in enumerate(RENAME_STEPS):
+    for number, step in enumerate(RENAME_STEPS[part::3]):
         branch = f"b{number}"
         graph.create_branch(branch)
         identity = graph.snapshot(branch).on.identity
@@ -285,11 +294,12 @@ def test_a_create_that_slept_while_it_gave_a_deleted_branch_up_harms_no_other(
     assert set(sleeper.passed) >= set(GIVE_UP_STEPS)
 
 
+@in_parts
 def test_an_undelete_that_slept_harms_no_branch_made_meanwhile(
-    place: str, settings: Settings, sleeper: Sleeper
+    part: int, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
     graph = Graph.open(place, settings)
-    for number, step in enumerate(UNDELETE_STEPS):
+    for number, step in enumerate(UNDELETE_STEPS[part::3]):
         branch = f"b{number}"
         graph.create_branch(branch)
         write_person(graph, "old", branch)
@@ -304,12 +314,13 @@ def test_an_undelete_that_slept_harms_no_branch_made_meanwhile(
     assert set(sleeper.passed) == set(UNDELETE_STEPS)
 
 
+@in_parts
 @pytest.mark.parametrize("meanwhile", [create_and_write, delete_create_and_write])
 def test_a_writer_that_slept_while_forking_removes_no_fork_of_others(
-    meanwhile: Act, place: str, settings: Settings, sleeper: Sleeper
+    part: int, meanwhile: Act, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
     graph = Graph.open(place, settings)
-    for number, step in enumerate(FORK_STEPS):
+    for number, step in enumerate(FORK_STEPS[part::3]):
         branch = f"b{number}"
         graph.create_branch(branch)
         was_told = sleeper.run(write, branch, step, meanwhile)

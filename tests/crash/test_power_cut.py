@@ -142,7 +142,7 @@ def settled(root: Path) -> set[str]:
     return found["node:Person"]
 
 
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [18, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_write_through_the_door_survives_a_power_cut_at_any_moment(every: int, tmp_path: Path) -> None:
     root = tmp_path / "g"
     graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="ann", working_directory=tmp_path))

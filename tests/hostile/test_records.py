@@ -26,7 +26,7 @@ from tests.support.verbs import READS, SETTINGS, WRITES, ask, ask_all, refusals
 from tests.support.writers import open_graph, write_three
 
 SEED = 20261118
-FEW = 4
+FEW = 2
 """Forgeries per kind of record in a plain run; a soak tries all of them."""
 
 WRONG: list[Any] = [

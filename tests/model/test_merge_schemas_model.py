@@ -172,7 +172,7 @@ class Writer:
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(n, marks=[] if n < 8 else [pytest.mark.soak]) for n in range(120)]
+    "seed", [pytest.param(n, marks=[] if n < 4 else [pytest.mark.soak]) for n in range(120)]
 )
 def test_branches_with_migrations_merge_like_dictionaries(seed: int, tmp_path: Path) -> None:
     random = Random(seed)

@@ -256,7 +256,7 @@ def records(graph: Graph, ref: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[] if seed < 6 else [pytest.mark.soak]) for seed in range(100)]
+    "seed", [pytest.param(seed, marks=[] if seed < 3 else [pytest.mark.soak]) for seed in range(100)]
 )
 def test_random_migrations(seed: int, tmp_path: Path) -> None:
     world = World(tmp_path / "g", random.Random(seed))
