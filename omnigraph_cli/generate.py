@@ -111,7 +111,7 @@ def _synopsis(command: Any) -> list[str]:
 
 def _options(command: Any) -> Iterator[tuple[str, str]]:
     for parameter in command.params:
-        if parameter.param_type_name != "option":
+        if parameter.param_type_name != "option" or parameter.hidden:
             continue
         names = ", ".join([*parameter.opts, *parameter.secondary_opts])
         is_flag = getattr(parameter, "is_flag", False)

@@ -13,14 +13,14 @@ from typer.exceptions import Abort, TyperException
 from omnigraph_cli import exits, streams
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_cli.streams import ReaderGoneError
-from omnigraph_cli.tree import PROGRAM, command_for
+from omnigraph_cli.tree import PROGRAM, command_for, spelled_out
 from omnigraph_core.errors import InternalError, OmnigraphError, StorageError, UsageError
 from omnigraph_core.settings import load_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
+    argv = spelled_out(sys.argv[1:] if arguments is None else arguments)
     streams.prepare()
     code = _guarded(argv, lambda: _invoke(argv))
     if code in (exits.OK, exits.ANSWER_IS_NO):

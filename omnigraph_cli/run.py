@@ -159,12 +159,14 @@ def command(
     needs_settings: bool = True,
     hidden: bool = False,
     aliases: Iterable[str] = (),
+    elsewhere: Mapping[str, typer.Typer] | None = None,
 ) -> Callable[[CommandBody], CommandBody]:
     """Register `body(run, …)` with the options every command has.
 
     `takes_graph` adds the positional GRAPH; `takes_query` adds NAME, -e, --query and what its
     parameters are given by, and the body is `body(run, asked, …)`; `writes` adds --as,
     --message and --lock-timeout. A command that does not need settings works where they are broken.
+    `aliases` are other names of it in the same place, `elsewhere` has those in other places.
     The examples appear in the help and in the manual page. An option given as nothing
     (`--branch "$UNSET"`) is refused for every command: it would silently mean another.
     """
@@ -201,8 +203,8 @@ def command(
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
         app.command(name, cls=Command, epilog=epilog, hidden=hidden)(invoke)
-        for alias in aliases:
-            app.command(alias, cls=Command, epilog=epilog, hidden=True)(invoke)
+        for alias, place in {**dict.fromkeys(aliases, app), **(elsewhere or {})}.items():
+            place.command(alias, cls=Command, epilog=epilog, hidden=True)(invoke)
         return body
 
     return register

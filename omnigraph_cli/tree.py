@@ -32,10 +32,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "snapshot": ("snapshot",),
     "branch": ("branch",),
     "tag": ("tag",),
-    "merging": ("revert",),
+    "merging": ("revert", "merge"),
     "undo": ("undo",),
     "op": ("op",),
-    "commit": ("commit",),
+    "commit": ("commit", "log", "show"),
     "diff": ("diff",),
     "blame": ("blame",),
     "schema": ("schema",),
@@ -52,6 +52,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "warm": ("warm",),
     "version": ("version",),
 }
+
+
+def spelled_out(argv: Sequence[str]) -> list[str]:
+    """The command line with `lint` for `query lint|check`; `query --name lint` runs a query of that name."""
+    if list(argv[:1]) == ["query"] and list(argv[1:2]) in (["lint"], ["check"]):
+        return ["lint", *argv[2:]]
+    return list(argv)
 
 
 def command_for(argv: Sequence[str]) -> Any:
@@ -94,4 +101,5 @@ def build_app(argv: Sequence[str] = ()) -> typer.Typer:
         import_module(f"omnigraph_cli.commands.{module}").register(app)
     if named:  # and not its aliases either
         app.registered_commands = [each for each in app.registered_commands if each.name == first]
+        app.registered_groups = [each for each in app.registered_groups if each.name == first]
     return app

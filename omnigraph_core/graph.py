@@ -56,11 +56,16 @@ class Graph(GraphOperations):
         source_name: str = "schema.pg",
         actor: str | None = None,
         message: str | None = None,
+        takes_over: bool = False,
         progress: Progress = silent,
     ) -> Graph:
-        """Create a graph; nothing is left behind when it fails."""
+        """Create a graph; nothing is left behind when it fails.
+
+        `takes_over` replaces schema files that another program's init left, if nothing else is there.
+        """
         arguments.texts(place=place, schema_source=schema_source, source_name=source_name)
         arguments.optional_texts(actor=actor, message=message)
+        arguments.flags(takes_over=takes_over)
         arguments.instance("settings", settings, Settings, "settings")
         arguments.called("progress", progress)
         from omnigraph_core.schema.arrow import require_patterns
@@ -76,6 +81,7 @@ class Graph(GraphOperations):
             schema,
             actor=graph._signed(actor),
             message=message,
+            takes_over=takes_over,
             progress=progress,
         )
         return graph

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph_cli.addressing import given_place
 from omnigraph_cli.commit_lines import LIMITS, Drawing, line_of, names_of_commits
 from omnigraph_cli.diff_formats import DiffFormat, WrittenDiff
 from omnigraph_cli.options import BranchOption, complete_branch, named_entity
@@ -35,7 +37,16 @@ _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
 
 
 CommitArgument = Annotated[
-    str, typer.Argument(metavar="REF", help="The commit.", autocompletion=complete_branch)
+    str,
+    typer.Argument(
+        metavar="GRAPH|REF",
+        help="The commit; or the graph, and then the commit.",
+        autocompletion=complete_branch,
+    ),
+]
+SecondArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="REF", help="The commit, after the graph.", autocompletion=complete_branch),
 ]
 
 
@@ -45,6 +56,7 @@ def register(app: typer.Typer) -> None:
     @command(
         group,
         "list",
+        elsewhere={"log": app},
         examples=[
             "omnigraph commit list",
             "omnigraph commit list --branch main --limit 20 --oneline",
@@ -126,6 +138,7 @@ def register(app: typer.Typer) -> None:
         group,
         "show",
         takes_graph=False,
+        elsewhere={"show": app},
         examples=[
             "omnigraph commit show main",
             "omnigraph commit show 3HPR5A7C --json",
@@ -134,20 +147,28 @@ def register(app: typer.Typer) -> None:
     )
     def show(
         run: Run,
-        ref: CommitArgument,
+        first: CommitArgument,
+        second: SecondArgument = None,
         changes: Annotated[
             bool, typer.Option("--changes", help="Show every entity that it changed, too.")
         ] = False,
     ) -> None:
         """Show one commit."""
-        _show(run, ref, changes=changes)
+        _show(*_addressed(run, first, second), changes=changes)
 
     @command(
         group, "changes", takes_graph=False, hidden=True, examples=["omnigraph commit show main --changes"]
     )
-    def changes(run: Run, ref: CommitArgument) -> None:
+    def changes(run: Run, first: CommitArgument, second: SecondArgument = None) -> None:
         """Show one commit, and every entity that it changed."""
-        _show(run, ref, changes=True)
+        _show(*_addressed(run, first, second), changes=True)
+
+
+def _addressed(run: Run, first: str, second: str | None) -> tuple[Run, str]:
+    """The run and the commit of `REF` or `GRAPH REF`."""
+    if second is None:
+        return run, first
+    return replace(run, given=given_place(run.given.place if run.given else None, first)), second
 
 
 def _show(run: Run, ref: str, *, changes: bool) -> None:

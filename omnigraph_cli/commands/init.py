@@ -28,6 +28,12 @@ def register(app: typer.Typer) -> None:
     def init(
         run: Run,
         schema: Annotated[str, typer.Option(metavar="FILE|-", help="The schema file; - reads stdin.")],
+        force: Annotated[
+            bool,
+            typer.Option(
+                "--force", help="Replace schema files of an init that died, if nothing else is there."
+            ),
+        ] = False,
     ) -> None:
         """Create a graph from a schema.
 
@@ -44,7 +50,13 @@ def register(app: typer.Typer) -> None:
             raise RefusedError(f"{place} is a file, not a directory", hint="use a new or an empty directory")
         share_with_group(place, run.settings)
         graph = Graph.init(
-            place, source, run.settings, source_name=source_name, actor=run.actor, message=run.message
+            place,
+            source,
+            run.settings,
+            source_name=source_name,
+            actor=run.actor,
+            message=run.message,
+            takes_over=force,
         )
         config, remark = (None, None) if address else _write_config(run.settings.working_directory)
         content = shapes.initialized(graph.location.uri, graph.snapshot(), str(config) if config else None)

@@ -78,6 +78,7 @@ MaxRejectsOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Read and check everything, but write nothing.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", hidden=True, help="Accepted; a load asks nothing.")]
 SparkOption = Annotated[
     bool,
     typer.Option("--spark", help="Load with a Spark job; for very large inputs."),
@@ -146,6 +147,7 @@ def register(app: typer.Typer) -> None:
         rejects: RejectsOption = None,
         max_rejects: MaxRejectsOption = None,
         dry_run: DryRunOption = False,
+        yes: YesOption = False,
         spark: SparkOption = False,
         master: MasterOption = None,
         deploy_mode: DeployModeOption = None,

@@ -49,14 +49,15 @@ ResolveOption = Annotated[
 _DONE = {"merge": "merged", "revert": "reverted", "reset": "reset"}
 
 
-def register_branch(group: typer.Typer) -> None:
-    """The commands below `branch`."""
+def register_merge(place: typer.Typer, *, hidden: bool = False) -> None:
+    """`branch merge`; and `merge`, its other name."""
 
     @command(
-        group,
+        place,
         "merge",
         takes_graph=False,
         writes=True,
+        hidden=hidden,
         examples=[
             "omnigraph branch merge review",
             "omnigraph branch merge main --into review",
@@ -119,6 +120,11 @@ def register_branch(group: typer.Typer) -> None:
         if delete_branch and not dry_run:
             _delete_merged(run, graph, source, result)
 
+
+def register_branch(group: typer.Typer) -> None:
+    """The commands below `branch`."""
+    register_merge(group)
+
     @command(
         group,
         "reset",
@@ -148,6 +154,8 @@ def register_branch(group: typer.Typer) -> None:
 
 
 def register(app: typer.Typer) -> None:
+    register_merge(app, hidden=True)
+
     @command(
         app,
         "revert",

@@ -48,14 +48,18 @@ def init_graph(
     *,
     actor: str,
     message: str | None,
+    takes_over: bool = False,
     progress: Progress,
 ) -> GraphHead:
-    """Make the graph. On a failure before it exists, the place is as it was before."""
-    _refuse_taken(storage, inspect_root(storage.control))
+    """Make the graph. On a failure before it exists, the place is as it was before.
+
+    With `takes_over`, orphaned schema files are written over, or gone after a failure.
+    """
+    _refuse_taken(storage, inspect_root(storage.control), takes_over=takes_over)
     operation_id = new_ulid()
     lock = storage.locks.lock(layout.REFS_LOCK, doing="init", operation_id=operation_id)
     with _made_directories_undone_on_failure(storage), lock.acquire():
-        _settle_unfinished(storage, tables, lock.check)
+        _settle_unfinished(storage, tables, lock.check, takes_over=takes_over)
         head = _genesis_head(operation_id, schema, actor, message, lock.token)
         try:
             _write_record(storage.control, operation_id, actor)
@@ -179,10 +183,16 @@ def _genesis_head(
     return GraphHead(sealed(commit, None), operation_id, Outcome.APPLIED, lock_token)
 
 
-def _refuse_taken(storage: Storage, state: RootState) -> None:
+def _refuse_taken(storage: Storage, state: RootState, *, takes_over: bool) -> None:
     uri = storage.location.uri
     if state is RootState.GRAPH:
         raise GraphExists(f"graph already initialized at {uri}")
+    if state is RootState.ORPHANED and not takes_over:
+        raise RefusedError(
+            f"{uri} has the schema files of an init that died, and nothing else",
+            hint="give another directory, or take this one over",
+            field="force",
+        )
     if state is RootState.FOREIGN:
         raise RefusedError(
             f"{uri} is not empty and is not an OmniGraph graph",
@@ -190,14 +200,14 @@ def _refuse_taken(storage: Storage, state: RootState) -> None:
         )
 
 
-def _settle_unfinished(storage: Storage, tables: Tables, guard: Guard) -> None:
+def _settle_unfinished(storage: Storage, tables: Tables, guard: Guard, *, takes_over: bool) -> None:
     """Under the lock: clear an init that died, or acknowledge one that had only its record left."""
     if inspect_root(storage.control) is RootState.UNFINISHED:
         if manifest_is_whole(tables):
             finish_init(storage, tables, guard)
         else:
             _clear(storage.control, guard)
-    _refuse_taken(storage, inspect_root(storage.control))
+    _refuse_taken(storage, inspect_root(storage.control), takes_over=takes_over)
 
 
 def manifest_is_whole(tables: Tables) -> bool:

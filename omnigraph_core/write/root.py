@@ -19,7 +19,12 @@ class RootState(Enum):
     EMPTY = auto()
     GRAPH = auto()
     UNFINISHED = auto()
+    ORPHANED = auto()
+    """Schema files and nothing else: left by an init of the original that died."""
     FOREIGN = auto()
+
+
+_SCHEMA_FILES = {layout.SCHEMA_SOURCE, layout.SCHEMA_COMPILED, layout.SCHEMA_STATE}
 
 
 class GraphNotFound(NotFoundError):
@@ -60,7 +65,10 @@ def inspect_root(control: ControlStore) -> RootState:
     # An init that was killed before its record leaves these, the second with a temporary file.
     if names == {layout.LOCKS_DIR, layout.STAGING_DIR} and not control.list(layout.STAGING_DIR):
         return RootState.UNFINISHED
-    return RootState.EMPTY if names <= {layout.LOCKS_DIR} else RootState.FOREIGN
+    names -= {layout.LOCKS_DIR}
+    if names and names <= _SCHEMA_FILES and all(map(control.exists, names)):
+        return RootState.ORPHANED
+    return RootState.FOREIGN if names else RootState.EMPTY
 
 
 def init_records(control: ControlStore) -> list[str]:
