@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,12 @@ import typer
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import SPARK_HINT_BYTES
 from omnigraph_cli.options import SPARK_FORMAT, BranchOption, DataFormatOption, complete_branch, data_format
-from omnigraph_cli.output import counted
+from omnigraph_cli.output import JsonOutput, counted
 from omnigraph_cli.progress import progress_bar
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core import shapes
 from omnigraph_core.errors import ErrorKind, UsageError
+from omnigraph_core.outputs import STANDARD
 from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ RejectsOption = Annotated[
     typer.Option(
         "--rejects",
         metavar="FILE",
-        help="Write bad records to FILE, with reasons, and load the rest; exit code 7.",
+        help="Write bad records to FILE, with reasons, and load the rest; exit code 7. - is standard output.",
     ),
 ]
 MaxRejectsOption = Annotated[
@@ -164,6 +166,8 @@ def register(app: typer.Typer) -> None:
         empty field is null, and "" is the empty string.
         """
         given = _Given(data, mode, format_, rejects, max_rejects, spark=spark)
+        if rejects == STANDARD and isinstance(run.output, JsonOutput):
+            raise UsageError("--rejects - and --json would both write to standard output")
         options = _SparkGiven(
             master,
             deploy_mode,
@@ -231,7 +235,7 @@ def _load(
     graph = run.open(OpenMode.READ_WRITE)
     target = run.branch(branch)
     echo_target(run, "load", graph.location)
-    with progress_bar(wanted=run.shows_progress) as progress:
+    with _rejects_place(given.rejects) as rejects, progress_bar(wanted=run.shows_progress) as progress:
         loaded = graph.load(
             given.data,
             LoadMode(given.mode),
@@ -241,19 +245,43 @@ def _load(
             type_name=type_name,
             actor=run.actor,
             message=run.message,
-            rejects=given.rejects,
+            rejects=rejects,
             max_rejects=given.max_rejects,
             dry_run=dry_run,
             spark=options,
             progress=progress,
         )
     content = shapes.loaded(loaded, graph.location.uri, target, source, dry_run=dry_run)
-    run.output.result(content, *_summary(loaded, target, dry_run=dry_run))
+    summary = _summary(loaded, target, dry_run=dry_run)
+    if given.rejects == STANDARD:
+        for line in summary:
+            run.output.remark(line)
+    else:
+        run.output.result(content, *summary)
     for remark in _remarks(loaded, time.monotonic() - started, dry_run=dry_run):
         run.output.remark(remark)
     if loaded.rejected:
-        run.output.remark(f"{counted(loaded.rejected, 'record')} rejected, see {given.rejects}")
+        where = "standard output" if given.rejects == STANDARD else given.rejects
+        run.output.remark(f"{counted(loaded.rejected, 'record')} rejected, see {where}")
         raise typer.Exit(BY_KIND[ErrorKind.BAD_DATA])
+
+
+@contextmanager
+def _rejects_place(given: str | None) -> Iterator[str | None]:
+    """The file of rejects; for standard output one that is copied there when the load is done."""
+    if given != STANDARD:
+        yield given
+        return
+    import shutil
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="omnigraph-rejects-") as folder:
+        place = Path(folder) / "rejects"
+        yield str(place)
+        if place.exists():
+            sys.stdout.flush()
+            with place.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def _hint_at_spark(run: Run, data: list[str]) -> None:

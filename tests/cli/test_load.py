@@ -16,6 +16,7 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support.processes import Finished, Omnigraph, closed_stdin
 from tests.support.records import edge, exported, make_people, node, nodes, write_jsonl
+from tests.support.terminal import CTRL_D, on_a_terminal
 from tests.support.writers import check_whole
 
 SETTINGS = Settings(fsync=False, actor="ann")
@@ -346,3 +347,44 @@ def test_rejects_are_exit_7_with_the_good_ones_loaded(
 def test_max_rejects_needs_rejects(graph: Graph, data: Callable[..., Path], omnigraph: Omnigraph) -> None:
     done = omnigraph("load", "g", "--data", data(), "--mode", "append", "--max-rejects", "3")
     assert (done.code, "--rejects" in done.err) == (2, True)
+
+
+def test_rejects_to_standard_output(
+    graph: Graph, data: Callable[..., Path], omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    path = data(node("Person", name="Eve"), node("Person", name="Fay", age="old"))
+    options = ("load", "g", "--data", path, "--mode", "append", "--rejects", "-")
+    refused = omnigraph(*options, "--json")
+    assert (refused.code, "standard output" in refused.err) == (2, True)
+    done = omnigraph(*options)
+    assert (done.code, json.loads(done.out)["line"]) == (7, 2)
+    assert "1 record rejected, see standard output" in done.err
+    assert not (tmp_path / "-").exists()
+    assert {"Eve"} <= set(nodes(graph, "Person")) - {"Fay"}
+
+
+def test_rejects_into_a_pipe_leave_the_pipe_where_it_is(
+    graph: Graph, data: Callable[..., Path], omnigraph: Omnigraph, tmp_path: Path
+) -> None:
+    path, pipe = data(node("Person", name="Eve"), node("Person", name="Fay", age="old")), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    before = pipe.stat()
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert omnigraph("load", "g", "--data", path, "--mode", "append", "--rejects", pipe).code == 7
+        said = reader.communicate(timeout=60)[0]
+    assert json.loads(said)["line"] == 2
+    assert (pipe.is_fifo(), pipe.stat().st_ino) == (True, before.st_ino)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["g", "in.jsonl", "pipe"]
+
+
+@pytest.mark.parametrize("ending", [b"\n" + CTRL_D, CTRL_D * 2], ids=["a whole line", "within a line"])
+def test_one_end_is_enough_for_what_is_typed(ending: bytes, graph: Graph, tmp_path: Path) -> None:
+    """Within a line the first Ctrl-D hands over what was typed, as in every program."""
+    code, screen = on_a_terminal(
+        *("load", "g", "--data", "-", "--mode", "append"),
+        cwd=tmp_path,
+        typed=json.dumps(node("Person", name="Eve")).encode() + ending,
+        at="omnigraph load →".encode(),
+    )
+    assert (code, "loaded main" in screen) == (0, True)
+    assert "Eve" in nodes(graph, "Person")

@@ -57,6 +57,7 @@ class Measured(io.RawIOBase):
     def __init__(self, file: BinaryIO, name: str, tally: Tally) -> None:
         self._file, self._name, self._tally = file, name, tally
         self._start = b""
+        self._is_over = False
 
     def start(self) -> bytes:
         """The first bytes, without consuming them; call before reading."""
@@ -78,18 +79,30 @@ class Measured(io.RawIOBase):
             data = self.read(len(view))
             view[: len(data)] = data
             return len(data)
+        if self._is_over:
+            return 0
         try:
-            number = self._file.readinto(view)  # type: ignore[attr-defined]
+            number = int(self._file.readinto(view))  # type: ignore[attr-defined]
         except OSError as error:
             raise self._failed(error) from error
         self._tally.add(view[:number])
-        return int(number)
+        self._notice_end(number, len(view))
+        return number
 
     def _read(self, size: int) -> bytes:
+        if self._is_over:
+            return b""
         try:
-            return self._file.read(size)
+            data = self._file.read(size)
         except OSError as error:
             raise self._failed(error) from error
+        self._notice_end(len(data), size)
+        return data
+
+    def _notice_end(self, number: int, wanted: int) -> None:
+        """Ask no more after the end: a terminal would want Ctrl-D again. Only buffers fill what they can."""
+        if wanted > 0:
+            self._is_over = not number or (number < wanted and isinstance(self._file, io.BufferedReader))
 
     def _failed(self, error: OSError) -> StorageError:
         return StorageError(f"reading {self._name} failed: {error.strerror or error}")
