@@ -101,6 +101,7 @@ WRONG: dict[str, Callable[[Graph], object]] = {
     "yes": lambda graph: graph.change(INSERT, params={"n": "x"}, dry_run="no"),  # type: ignore[arg-type]
     "one path": lambda graph: graph.load("in.jsonl", LoadMode.APPEND),
     "no mode": lambda graph: graph.load(["in.jsonl"], "replace"),  # type: ignore[arg-type]
+    "a bogus way to open": lambda graph: Graph.open(str(graph.location.path), SETTINGS, mode="bogus"),  # type: ignore[arg-type]
     "bad rejects": lambda graph: graph.load([], LoadMode.APPEND, max_rejects=-1),
     "time": lambda graph: graph.query(READ, timeout_s=float("nan")),
     "an actor in the settings": lambda graph: Graph.open("g", replace(SETTINGS, actor=5)),  # type: ignore[arg-type]

@@ -130,6 +130,15 @@ node Doc { slug: String @key body: String? embedding: Vector(2)? @embed("body") 
     ]
 
 
+def test_query_names_are_sorted_wherever_they_stand_in_the_file() -> None:
+    update = "query {}($n: String) {{ update Person set {{ age: 1 }} where name = $n }}\n"
+    text = "".join(update.format(name) for name in ("zoe", "ann", "mia"))
+    (finding,) = report(text, compile_schema("node Person { name: String @key age: I32? joined: Date? }"))[
+        "findings"
+    ]
+    assert finding["query_names"] == ["ann", "mia", "zoe"]
+
+
 def test_rules_about_running_are_not_lint() -> None:
     """Mixing inserts with deletes and updating a key are refused when run, with another exit code."""
     shown = report(
