@@ -35,7 +35,6 @@ LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     "repair": (("repair", "g", "--json"),),
     "recovery": (("recovery", "run", "g"),),
     "relocate": (("relocate", "g", "--json"),),
-    "adopt": (("adopt", "g", "--dry-run"), ("adopt", "nowhere", "--json")),
     "spark": (("spark", "submit", "--help"), ("spark", "nope")),
     "completion": (("completion", "zsh"),),
     "undo": (("undo", "--store", "g", "--dry-run"), ("undo", "nothing", "--store", "g")),
