@@ -17,6 +17,7 @@ from omnigraph_core.history.deleted import find_aside
 from omnigraph_core.history.log import CommitLog, GraphCommit
 from omnigraph_core.history.removed import Removals
 from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.commit import Operation
 from omnigraph_core.manifest.published import Published, read_published
 from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, Manifest, manifest_ref
 from omnigraph_core.records import dataclass
@@ -87,11 +88,15 @@ class Trail:
         return None if is_kept or self.stages[index].published is None else Limit.REMOVED
 
     def oldest_with(self, position: int, updated: int) -> int:
-        """The commit that published a row which that state has, by the version of its last update."""
+        """The commit that published a row which that state has, by the version of its last update.
+
+        What repair has adopted may be an older version that another program restored, rows and all.
+        """
         index = self.index_at(position)
         while index + 1 < len(self.stages):
             older = self.stages[index + 1].published
-            if older is None or older.table_version < updated:
+            is_adopted = self.commits[self._positions[index]].operation == Operation.REPAIR
+            if is_adopted or older is None or older.table_version < updated:
                 break
             index += 1
         return self._positions[index]

@@ -16,7 +16,8 @@ from dataclasses import replace
 from itertools import chain
 
 from omnigraph_core import faults
-from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.errors import OmnigraphError, StorageError
+from omnigraph_core.history.log import read_branch_log
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.ensure import outstanding
 from omnigraph_core.maintenance.control import Rewritable, compact_control, rewritable
@@ -30,6 +31,7 @@ from omnigraph_core.maintenance.limits import (
     WHOLE_ROWS_MAX,
 )
 from omnigraph_core.maintenance.optimized import Optimized, OptimizedTable, Skipped
+from omnigraph_core.maintenance.repair import newest_forced
 from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
@@ -183,9 +185,19 @@ class Optimizer:
         )
 
     def _readable(self, table: Table) -> list[int]:
-        """Versions that somebody may still read. Forks are short-lived, and compared across lineages."""
-        on_disk = versions_on_disk(self._door.tables, table.ref) if table.ref.branch is None else []
-        return [version for version in on_disk if version <= table.version]
+        """Versions that somebody may still read. Forks are short-lived, and compared across lineages.
+
+        None from before a repair by force: it may have brought rows back that these do not have.
+        """
+        if table.ref.branch is not None:
+            return []
+        try:
+            log = read_branch_log(self._door.tables, self._door.manifest, self._branch, with_actors=False)
+            forced = newest_forced(each.commit for each in log.commits.values())
+        except StorageError:  # Levelling can wait.
+            return []
+        on_disk = versions_on_disk(self._door.tables, table.ref)
+        return [version for version in on_disk if forced <= version <= table.version]
 
 
 class _Round:

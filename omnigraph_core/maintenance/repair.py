@@ -8,7 +8,7 @@ itself left unpublished is never adopted but undone, as the next write would.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -16,6 +16,8 @@ from omnigraph_core.ids import new_ulid
 from omnigraph_core.maintenance.checks.rows import check_rows
 from omnigraph_core.maintenance.drift import Classification, TableDrift, drift_of, healed, own_tables
 from omnigraph_core.maintenance.examination import Examination
+from omnigraph_core.manifest.commit import Commit, Operation
+from omnigraph_core.manifest.seal import details_of
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.arrow import table_schema
@@ -24,6 +26,8 @@ from omnigraph_core.write.actors import FORCED_REPAIR_ACTOR, REPAIR_ACTOR
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
+
+_REPAIRED = "repaired"  # In the details of a commit: the versions it adopted, by table.
 
 
 class Action(StrEnum):
@@ -85,6 +89,18 @@ def repair(
                 attempt = Attempt(healed(door, branch, lock), door.schemas, lock)
         commit_id = _adopt(door, attempt, [(each, tables[each.table_key]) for each in found], message)
         return Repaired(branch, tuple(tables.values()), commit_id, breaks)
+
+
+def newest_forced(commits: Iterable[Commit]) -> int:
+    """The newest version of any table that was adopted by force; 0 if there is none.
+
+    It may be an older version that another program restored: rows in it can have been updated in
+    a version that has other rows under their ids.
+    """
+    found = (details_of(each) for each in commits if each.operation == Operation.REPAIR)
+    tables = (table for details in found for table in details.get(_REPAIRED, {}).values())
+    harmless = Classification.VERIFIED_MAINTENANCE
+    return max((table["to"] for table in tables if table["classification"] != harmless), default=0)
 
 
 def _broken(door: Door, attempt: Attempt, found: Sequence[TableDrift], memory_bytes: int) -> tuple[str, ...]:
@@ -185,6 +201,6 @@ def _adopt(
         message=message,
         tables=[_adopted(drift) for drift, _ in chosen],
         strict=True,
-        details=json.dumps({"repaired": versions}, ensure_ascii=False, separators=(",", ":")),
+        details=json.dumps({_REPAIRED: versions}, ensure_ascii=False, separators=(",", ":")),
     )
     return door.publish(plan).commit_id

@@ -14,7 +14,9 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
+from omnigraph_core.errors import StorageError
 from omnigraph_core.manifest.commit import Commit
 
 SEAL = "seal"
@@ -29,7 +31,7 @@ TableState = tuple[str, str, str | None, int, int]
 
 def sealed(commit: Commit, parent: Commit | None, tables: Iterable[TableState] | None = None) -> Commit:
     """The commit with its seal; with a digest of the tables it publishes, if they are given."""
-    details = _details(commit)
+    details = details_of(commit)
     if tables is not None:
         details[STATE] = state_digest(tables)
     stated = replace(commit, details=_compact(details))
@@ -39,19 +41,19 @@ def sealed(commit: Commit, parent: Commit | None, tables: Iterable[TableState] |
 
 def seal_of(commit: Commit) -> str | None:
     """The seal that a commit has."""
-    found = _details(commit).get(SEAL)
+    found = details_of(commit).get(SEAL)
     return found if isinstance(found, str) else None
 
 
 def state_of(commit: Commit) -> str | None:
     """The digest of the tables that a commit published, if it has one."""
-    found = _details(commit).get(STATE)
+    found = details_of(commit).get(STATE)
     return found if isinstance(found, str) else None
 
 
 def seal_for(commit: Commit, parent_seal: str | None) -> str:
     """The seal that a commit should have."""
-    details = {key: value for key, value in _details(commit).items() if key not in _OUTSIDE}
+    details = {key: value for key, value in details_of(commit).items() if key not in _OUTSIDE}
     facts = [
         commit.commit_id,
         commit.parent_commit_id,
@@ -71,10 +73,17 @@ def state_digest(tables: Iterable[TableState]) -> str:
     return _digest(sorted(tables, key=lambda table: table[0]))
 
 
-def _details(commit: Commit) -> dict[str, object]:
-    content = json.loads(commit.details) if commit.details else {}
+def details_of(commit: Commit) -> dict[str, Any]:
+    """What its details say."""
+    try:
+        content = json.loads(commit.details) if commit.details else {}
+    except ValueError:
+        content = None
     if not isinstance(content, dict):
-        raise ValueError(f"the details of commit {commit.commit_id} are not an object")
+        raise StorageError(
+            f"the details of commit {commit.commit_id} are damaged: they are not a JSON object",
+            hint="restore __manifest and the history of commits from a backup",
+        )
     return content
 
 

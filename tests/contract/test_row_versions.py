@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import lance
 import pytest
 
 from omnigraph_core.diff.records import entity_changes
 from omnigraph_core.graph import Graph
-from omnigraph_core.tables import row_versions
+from omnigraph_core.tables import compare, row_versions
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.torn import versions_on_disk
 from tests.support.readable import SETTINGS, fresh
@@ -118,6 +119,43 @@ def test_blame_says_that_nobody_can_tell(graph: Graph) -> None:
     assert age.limit == "removed_by_cleanup"
     newest = max(name for name in row_versions_of(graph) if name.startswith("later2"))
     assert graph.blame("Person", newest).origins[0].limit is None
+
+
+@pytest.fixture
+def restored(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> Graph:
+    """Another program took an update of p1 back, by Lance's `restore`, and repair adopted that."""
+    monkeypatch.setattr(compare, "CARRIED_ROWS_MIN", 0)
+    entry = graph.snapshot().entry(PERSON)
+    set_age(graph, "p1", 100)
+    graph.create_tag("updated")
+    path = graph.location.path / entry.ref.directory
+    lance.dataset(str(path), version=entry.table_version).restore()
+    assert graph.repair(confirm=True, force=True).commit_id is not None
+    return fresh(graph)
+
+
+@pytest.mark.parametrize("keep", [2, 3])
+def test_a_row_that_a_restore_took_back_is_not_the_one_it_replaced(restored: Graph, keep: int) -> None:
+    """The oldest version on disk that is not below its own has another row."""
+    put(restored, "later", 1)
+    put(restored, "latest", 1)
+    restored.cleanup(keep=keep, grace_s=0.0, force=True)
+    before = row_versions_of(restored)
+    restored.optimize()
+    assert row_versions_of(restored) != before
+    found = (
+        each for table in restored.diff("tag:updated", "main").table_diffs() for each in entity_changes(table)
+    )
+    assert {each.entity_id for each in found} == {"p1", "later", "latest"}
+
+
+def test_blame_finds_who_adopted_what_a_restore_took_back(restored: Graph) -> None:
+    put(restored, "later", 1)
+    adopted = restored.log().history("main")[1].commit_id
+    (age,) = [origin for origin in restored.blame("Person", "p1").origins if origin.property == "age"]
+    assert (age.value, age.commit.commit_id, age.limit) == (1, adopted, None)
+    touched = restored.commits(type_name="Person", entity_id="p1").commits
+    assert [each.operation for each in touched] == ["repair", "mutation", "mutation"]
 
 
 def test_the_manifest_of_a_table_does_not_grow_with_its_commits(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import lance
 import pytest
 
 from omnigraph_core import faults, layout
-from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.graph import Graph
 from omnigraph_core.manifest.seal import seal_of, state_of
 from tests.support.readable import SETTINGS, fresh
@@ -83,13 +83,16 @@ def test_whatever_makes_a_commit_seals_it(graph: Graph) -> None:
         ("merged_parent_commit_id", "parent_commit_id"),
         ("details", "replace(details, 'inserted', 'inserred')"),
         ("details", 'replace(details, \'"seal":"\', \'"seal":"0\')'),
+        ("details", "concat('z', details)"),
     ],
 )
 def test_one_changed_value_of_a_commit_is_found(graph: Graph, column: str, value: str) -> None:
     changed = the_one(graph)
     assert deep(graph) == []
     rewrite(graph, layout.COMMITS, {column: value}, f"graph_commit_id = '{changed}'")
-    assert ("commit-changed", changed) in deep(graph)
+    found = deep(graph)
+    assert ("commit-changed", changed) in found
+    assert "check-failed" not in {code for code, _ in found}
 
 
 def test_another_actor_is_found(graph: Graph) -> None:
@@ -104,6 +107,20 @@ def test_one_letter_on_the_disk_is_found(graph: Graph) -> None:
         path.write_bytes(path.read_bytes().replace(b"in the middle", b"in the muddle"))
     assert "in the muddle" in str(fresh(graph).log().commits[changed].message)
     assert deep(graph) == [("commit-changed", changed)]
+
+
+def test_a_head_row_with_damaged_details_is_named_by_doctor_and_by_a_write(graph: Graph) -> None:
+    head = graph.log().commits[graph.log().heads["main"]]
+    seal = str(seal_of(head.commit)).encode()
+    for path in (graph.location.path / layout.MANIFEST / "data").iterdir():
+        before, found, after = path.read_bytes().partition(seal)
+        start = before.rfind(b'"details":"{')
+        if found and start >= 0:
+            path.write_bytes(before[:start] + before[start:].replace(b"{", b"z", 1) + found + after)
+    assert ("commit-changed", head.commit_id) in deep(graph)
+    with pytest.raises(StorageError, match=head.commit_id):
+        write_three(fresh(graph), "c")
+    assert set(fresh(graph).log().commits) == set(graph.log().commits)
 
 
 def test_another_version_of_a_table_in_an_old_state_is_found(graph: Graph) -> None:

@@ -6,15 +6,17 @@ as later ones read them: so those of removed commits are compared too, where the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 
+from omnigraph_core.errors import StorageError
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.maintenance.checks.leftovers import check_files
 from omnigraph_core.maintenance.examination import Examination, Published
 from omnigraph_core.maintenance.findings import Finding, attempt, error
+from omnigraph_core.manifest.seal import details_of
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.refs import TableRef
 
@@ -40,11 +42,12 @@ def check_contents(seen: Examination) -> Iterator[Finding]:
 
 def _recorded(seen: Examination) -> dict[str, tuple[str, GraphCommit]]:
     """Each file once, with its digest and the commit that added it."""
-    return {
-        path: (digest, commit)
-        for commit in seen.commits.values()
-        for path, digest in json.loads(commit.details or "{}").get("files", {}).items()
-    }
+    found = {}
+    for commit in seen.commits.values():
+        with suppress(StorageError):  # `check_seals` names a commit whose details are damaged.
+            files = details_of(commit.commit).get("files", {})
+            found.update({path: (digest, commit) for path, digest in files.items()})
+    return found
 
 
 def _file(seen: Examination, path: str, digest: str, commit: GraphCommit) -> Iterator[Finding]:

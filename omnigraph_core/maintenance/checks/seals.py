@@ -13,6 +13,7 @@ from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, attempt, error
 from omnigraph_core.manifest.commit import Commit
+from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.manifest.seal import seal_for, seal_of, state_digest, state_of
 from omnigraph_core.manifest.snapshot import table_state
 
@@ -22,12 +23,16 @@ _RESTORE = "restore it from a backup"
 def check_seals(seen: Examination) -> Iterator[Finding]:
     for commit in seen.commits.values():
         yield from attempt("commit-changed", commit.commit_id, _seal, seen, commit)
-    for name, head in seen.heads.items():
-        if head.head is not None:
-            parent = seen.commits.get(head.head.parent_commit_id or "")
-            if not _is_intact(head.head.commit, parent):
-                text = f"the head row of '{name}' is not what was written"
-                yield error("commit-changed", head.head.commit_id, text, _RESTORE)
+    for name, state in seen.heads.items():
+        if state.head is not None:
+            yield from attempt("commit-changed", state.head.commit_id, _head_row, seen, name, state.head)
+
+
+def _head_row(seen: Examination, name: str, head: GraphHead) -> Iterator[Finding]:
+    parent = seen.commits.get(head.parent_commit_id or "")
+    if not _is_intact(head.commit, parent):
+        text = f"the head row of '{name}' is not what was written"
+        yield error("commit-changed", head.commit_id, text, _RESTORE)
 
 
 def _seal(seen: Examination, commit: GraphCommit) -> Iterator[Finding]:
