@@ -20,7 +20,7 @@ from tests.support.cpu import is_within
 from tests.unit.query_grammar import in_language
 from tests.unit.schema_sources import S1, S2
 
-MUTATIONS = 10_000
+MUTATIONS = 3_000
 MUTATIONS_SOAK = 1_000_000
 SEED = 20261
 # A mutant is some hundred characters; measured time is well under a millisecond.

@@ -12,7 +12,7 @@ import pytest
 from omnigraph_core.schema import Schema, SourceError, compile_schema, from_compiled, schema_hash, to_compiled
 from tests.support.cpu import cpu_seconds, is_within
 
-MUTATIONS = 10_000
+MUTATIONS = 3_000
 MUTATIONS_SOAK = 100_000
 SEED = 20260
 # A mutant is some hundred characters. Measured time is well under a millisecond; the

@@ -443,7 +443,7 @@ UNHURRIED = settings(
 
 
 @pytest.mark.slow
-@settings(UNHURRIED, max_examples=150)
+@settings(UNHURRIED, max_examples=60)
 @given(case=files())
 def test_both_paths_agree(tmp_path: Path, case: tuple[EntityType, bytes]) -> None:
     with mock.patch("omnigraph_core.load.formats.source._LOOKED_AT_BYTES", 0):

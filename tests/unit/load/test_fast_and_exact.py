@@ -97,7 +97,7 @@ UNHURRIED = settings(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exact_lines", [1, 256])
-@settings(UNHURRIED, max_examples=120)
+@settings(UNHURRIED, max_examples=50)
 @given(data=st.data())
 def test_both_paths_agree(tmp_path: Path, exact_lines: int, data: st.DataObject) -> None:
     agree(tmp_path, exact_lines, data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from omnigraph_core.load.inputs import Input, read_inputs, resolve_inputs
 from omnigraph_core.progress import ProgressEvent
 from omnigraph_core.rules.violations import InvalidRecords, Violations
 from omnigraph_core.schema.files import Format
+from tests.support import warm
 from tests.support.processes import REPOSITORY
 from tests.unit.load.people import SCHEMA, names
 
@@ -225,7 +225,7 @@ def test_standard_input(options: list[str], compress: object) -> None:
         "print(names(resolve_inputs(['-'], SCHEMA, format_, *sys.argv[2:])))"
     )
     data = compress(CSV if options else JSONL)  # type: ignore[operator]
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", program, *options], input=data, capture_output=True, cwd=REPOSITORY, check=True
     )
     assert done.stdout.decode().strip() == "['Ann', 'Bob']"
