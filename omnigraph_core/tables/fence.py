@@ -2,7 +2,9 @@
 
 `replace_fenced` replaces rows by address (`tables/replacement.py`). Every writer replaces one and the
 same row, and so marks it deleted in the same fragment; Lance refuses the second of two transactions
-that mark rows of one fragment, whatever lies between them, a compaction included.
+that mark rows of one fragment, whatever lies between them, a compaction included. But it looks through
+the versions since, and stops at the first one that is missing. If cleanup removed that while a writer
+slept, both would replace the row; so HEAD is looked at right before.
 
 `merge_fenced` is for a dataset that has no such row yet. It is a merge-insert and holds only under
 all of these together: the key column is annotated as unenforced primary key, Lance retries
@@ -54,13 +56,15 @@ class Replacement:
 
 
 def replace_fenced(tables: Tables, staged: Replacement) -> Table:
-    """Make the replacement true; CommitLost if anybody touched a fragment that has a row of it.
+    """Make the replacement true; CommitLost if HEAD has moved, or a fragment that has a row of it.
 
     For other failures, see `merge_fenced`.
     """
     from lance.dataset import LanceDataset
 
     table = staged.table
+    if not tables.is_head(table):
+        raise CommitLost(f"another publish to '{table.ref.key}' came first")
     try:
         return Table(table.ref, LanceDataset.commit(table.lance, staged.transaction, max_retries=0))
     except LANCE_RAISES as error:

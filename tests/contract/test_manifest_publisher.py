@@ -28,6 +28,7 @@ from omnigraph_core.tables import durability
 from omnigraph_core.tables.branches import create_fork, delete_fork
 from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.failures import CommitLost, CommitUnknown
 from omnigraph_core.tables.fork_refs import find_ref
 from tests.support.graphs import (
@@ -352,6 +353,29 @@ def test_a_compaction_in_between_costs_a_round_and_nothing_else(
     assert lying.calls == 2
     assert after.entry(A).table_version == 50
     assert_unchanged(manifest, branch, after)
+    assert len(object_ids(manifest, branch)) == len(set(object_ids(manifest, branch)))
+
+
+def test_a_publish_asleep_loses_also_when_versions_above_its_base_are_cleaned_away(
+    manifest: Manifest, branch: str, lie: Callable[..., Lying], storage: Storage
+) -> None:
+    """Lance looks for conflicts from the base upwards and stops at the first version that is missing."""
+    base = manifest.open(branch)
+
+    def others_publish_and_clean() -> None:
+        with pytest.MonkeyPatch.context() as honest:
+            honest.setattr(publisher_module, "upsert_fenced", upsert_fenced)
+            for number in range(2):
+                publish(manifest, Publish(Branch(branch), head(number), updates=[update(A, 20 + number)]))
+        storage.control.delete_many([manifest_path(base.ref, base.version + 1)])
+
+    lying = lie(before=others_publish_and_clean)
+    with pytest.raises(ExpectedVersionMismatch):
+        publish(
+            manifest, Publish(Branch(branch), head("x"), updates=[update(A, 50)], expected_versions={A: 1})
+        )
+    assert lying.calls == 1
+    assert Manifest(manifest.tables).snapshot(branch).head == head(1)
     assert len(object_ids(manifest, branch)) == len(set(object_ids(manifest, branch)))
 
 
