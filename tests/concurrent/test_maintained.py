@@ -13,32 +13,20 @@ from omnigraph_core import layout
 from omnigraph_core.graph import Graph
 from tests.support.processes import Omnigraph
 from tests.support.records import PEOPLE
-from tests.support.upkeep import KEEP, SETTINGS, Process, acknowledged
+from tests.support.restarted import acknowledged, run_with_kills
+from tests.support.upkeep import KEEP, SETTINGS, process
 from tests.support.writers import WRITTEN, check_audits, check_whole, content, open_graph
 
 DAYS_S = 200_000.0
 
 
 def run_all(root: Path, writes: int, merges: int, runs: int, kills: int, chance: random.Random) -> None:
-    """Kills are counted, not timed: each waits until its victim has got something done."""
     everyone = [
-        *(Process("write", root, f"w{number}", writes) for number in range(4)),
-        Process("merge", root, "m", merges),
-        Process("maintain", root, "k", runs),
+        *(process("write", root, f"w{number}", writes) for number in range(4)),
+        process("merge", root, "m", merges),
+        process("maintain", root, "k", runs),
     ]
-    for _ in range(kills):
-        alive = [each for each in everyone if each.process.poll() is None]
-        if not alive:
-            break
-        victim = chance.choice(alive)
-        seen = len(acknowledged(victim.journal))
-        while victim.process.poll() is None and len(acknowledged(victim.journal)) == seen:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 0.1))
-        victim.kill()
-        victim.start()
-    for each in everyone:
-        each.finish()
+    run_with_kills(everyone, kills, chance)
 
 
 def check(root: Path, omnigraph: Omnigraph) -> None:

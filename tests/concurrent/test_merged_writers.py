@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,13 @@ from tests.support.merged_writers import (
     SCHEMA,
     SETTINGS,
     SHARED,
-    Process,
-    acknowledged,
     after,
     items_at,
+    process,
     steps_in,
 )
 from tests.support.records import node, write_jsonl
+from tests.support.restarted import run_with_kills
 from tests.support.writers import check_log, check_whole
 
 
@@ -34,21 +33,8 @@ def made(place: Path) -> Graph:
 
 
 def run_all(root: Path, steps: int, merges: int, kills: int, chance: random.Random) -> None:
-    """Kills are counted, not timed: each waits until its victim has got something done."""
-    everyone = [*(Process(name, root, steps) for name in BRANCHES), Process("merge", root, merges)]
-    for _ in range(kills):
-        alive = [each for each in everyone if each.process.poll() is None]
-        if not alive:
-            break
-        victim = chance.choice(alive)
-        seen = len(acknowledged(victim.journal))
-        while victim.process.poll() is None and len(acknowledged(victim.journal)) == seen:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 0.1))
-        victim.kill()
-        victim.start()
-    for each in everyone:
-        each.finish()
+    everyone = [*(process(name, root, steps) for name in BRANCHES), process("merge", root, merges)]
+    run_with_kills(everyone, kills, chance)
 
 
 def check(root: Path, steps: int) -> None:

@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,10 +19,11 @@ from tests.support.migrations import WANTED, exported, load, make_graph
 from tests.support.paused import Paused, go_on, started, stops
 from tests.support.processes import REPOSITORY
 from tests.support.records import PEOPLE
+from tests.support.restarted import acknowledged, run_with_kills
 from tests.support.sleepers import apply_another
 from tests.support.source import failpoints
 from tests.support.upkeep import SETTINGS as PATIENT
-from tests.support.upkeep import Process, acknowledged
+from tests.support.upkeep import process
 from tests.support.writers import WRITTEN, check_audits, check_whole, content, open_graph
 
 SETTINGS = Settings(fsync=False, actor="bob", lock_timeout_s=0.0)
@@ -173,20 +173,8 @@ def every_failpoint() -> str:
 def run_all(root: Path, count: int, kills: int, chance: random.Random) -> None:
     """Writers of rows, a loader, two that change the schema, one that optimizes; some are killed."""
     roles = {"w1": "write", "w2": "write", "l": "load", "s1": "apply", "s2": "apply", "k": "optimize"}
-    everyone = [Process(role, root, name, count) for name, role in roles.items()]
-    for _ in range(kills):
-        alive = [each for each in everyone if each.process.poll() is None]
-        if not alive:
-            break
-        victim = chance.choice(alive)
-        seen = len(acknowledged(victim.journal))
-        while victim.process.poll() is None and len(acknowledged(victim.journal)) == seen:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 0.1))
-        victim.kill()
-        victim.start()
-    for each in everyone:
-        each.finish()
+    everyone = [process(role, root, name, count) for name, role in roles.items()]
+    run_with_kills(everyone, kills, chance)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,14 @@ merge holds, of each, as many as the side that has more: that is all of the mode
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from omnigraph_core.errors import BusyError, ConflictError
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.restarted import Process, acknowledged
 
 SCHEMA = "node Item { k: String @key  a: I64?  b: I64? }\n"
 SETTINGS = Settings(fsync=False, actor="tester", lock_timeout_s=300.0)
@@ -104,44 +102,8 @@ def _note(journal: Path, number: int) -> None:
         lines.write(f"{number}\n")
 
 
-def acknowledged(journal: Path) -> list[str]:
-    return journal.read_text().splitlines() if journal.exists() else []
-
-
-@dataclass
-class Process:
-    """One of them, which is started again when it was killed."""
-
-    role: str
-    root: Path
-    count: int
-    process: subprocess.Popen[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start()
-
-    @property
-    def journal(self) -> Path:
-        return self.root.parent / f"{self.role}.journal"
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tests.support.merged_writers"),
-                *(self.role, str(self.root), str(self.count), str(self.journal)),
-            ],
-            cwd=REPOSITORY,
-            env=clean_environment(),
-            stderr=subprocess.PIPE,
-        )
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def finish(self) -> None:
-        _, errors = self.process.communicate()
-        assert self.process.returncode == 0, errors.decode()
+def process(role: str, root: Path, count: int) -> Process:
+    return Process("tests.support.merged_writers", root, role, [role, str(root), str(count)])
 
 
 if __name__ == "__main__":

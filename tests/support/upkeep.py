@@ -1,24 +1,21 @@
 """Writers of rows and of schemas, a merging agent, maintainers: processes that may be killed at any time.
 
-Runnable: `python -m tests.support.upkeep ROLE ROOT NAME COUNT JOURNAL`. A journal has one line for
-everything that was acknowledged; a process that is started again goes on after the last one.
+Runnable: `python -m tests.support.upkeep ROLE ROOT NAME COUNT JOURNAL`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph_core.errors import BusyError, ConflictError, NotFoundError, RefusedError, StorageError
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
-from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.restarted import Process, acknowledged
 from tests.support.sleepers import apply_another
 from tests.support.writers import open_graph, write_three
 
@@ -103,43 +100,8 @@ def run(role: str, root: str, name: str, count: int, journal: Path) -> None:
             lines.write(f"{key}\n")
 
 
-def acknowledged(journal: Path) -> list[str]:
-    return journal.read_text().splitlines() if journal.exists() else []
-
-
-@dataclass
-class Process:
-    """One of them, which is started again when it was killed."""
-
-    role: str
-    root: Path
-    name: str
-    count: int
-    process: subprocess.Popen[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start()
-
-    @property
-    def journal(self) -> Path:
-        return self.root.parent / f"{self.name}.journal"
-
-    def start(self) -> None:
-        arguments = [self.role, str(self.root), self.name, str(self.count), str(self.journal)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.upkeep", *arguments],
-            cwd=REPOSITORY,
-            env=clean_environment(),
-            stderr=subprocess.PIPE,
-        )
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def finish(self) -> None:
-        _, errors = self.process.communicate()
-        assert self.process.returncode == 0, errors.decode()
+def process(role: str, root: Path, name: str, count: int) -> Process:
+    return Process("tests.support.upkeep", root, name, [role, str(root), name, str(count)])
 
 
 if __name__ == "__main__":
