@@ -93,6 +93,8 @@ try:
     client._hand_over(*client._reach())
 except client.GoColdError as cold:
     print(cold)
+except BrokenPipeError:  # The server has seen enough, and hung up in the middle of the request.
+    print("the server is of another kind")
 """
 
 
