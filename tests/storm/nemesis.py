@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -219,7 +218,3 @@ _OWN_OF: dict[str, tuple[str, ...]] = {
 @cache
 def _names() -> tuple[str, ...]:
     return tuple(name for name in failpoints() if not name.startswith(SELDOM))
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n".join(_names()) + "\n")
