@@ -7,7 +7,7 @@ CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 # One more than there are cores: tests often wait for another process.
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: help demo quick test soak lint generate clean
+.PHONY: help demo quick test soak frames lint generate clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -24,6 +24,11 @@ test: lint ## everything but soak, as in CI
 
 soak: $(INSTALLED) ## everything, with more rounds; hours
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+frames: $(INSTALLED) ## tests with pandas and polars, which are no part of the environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(VENV)/frames \
+	  pandas==3.1.1 polars==2.1.0 polars-runtime-32==2.1.0 python-dateutil==4.0.0
+	PYTHONPATH=$(abspath $(VENV))/frames $(BIN)/pytest -n0 -q tests/contract/test_frames.py
 
 lint: $(INSTALLED) ## ruff and mypy
 	$(BIN)/ruff check .

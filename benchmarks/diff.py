@@ -39,7 +39,7 @@ def people(first: int, count: int, age: int) -> pa.Table:
 
 def load(graph: Graph, path: Path, rows: pa.Table) -> None:
     pq.write_table(rows, path)
-    graph.load([str(path)], LoadMode.MERGE, type_name="P")
+    graph.load([str(path)], LoadMode.MERGE, type="P")
 
 
 def cpu_ms(rounds: int, act: Callable[[int], object]) -> float:

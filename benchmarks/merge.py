@@ -45,7 +45,7 @@ def people(first: int, count: int, age: int) -> pa.Table:
 
 def load(graph: Graph, path: Path, type_name: str, rows: pa.Table, branch: str) -> None:
     pq.write_table(rows, path)
-    graph.load([str(path)], LoadMode.MERGE, type_name=type_name, branch=branch)
+    graph.load([str(path)], LoadMode.MERGE, type=type_name, branch=branch)
 
 
 def cpu_ms(act: Callable[[], object]) -> float:

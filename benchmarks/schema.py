@@ -56,7 +56,7 @@ def fill(root: Path, rows: int) -> None:
         **{f"a{number}": ages for number in range(ROUNDS)},
     }
     pq.write_table(pa.table(columns), root / "all.parquet")
-    graph.load([str(root / "all.parquet")], LoadMode.APPEND, type_name="P")
+    graph.load([str(root / "all.parquet")], LoadMode.APPEND, type="P")
 
 
 def floor_ms(graph: Graph, expression: str) -> float:

@@ -38,6 +38,8 @@ def configured_place(settings: Settings) -> Address | None:
     config = settings.config
     if config is not None and config.store:
         return Address(_beside(config.path, config.store), str(config.path))
+    if settings.user is not None and settings.user.store:
+        return Address(_beside(settings.user.path, settings.user.store), str(settings.user.path))
     return None
 
 

@@ -15,6 +15,9 @@ from typer.core import TyperCommand, TyperGroup
 class Command(TyperCommand):
     """A command that converts only arguments that are not text."""
 
+    def get_help(self, ctx: Any) -> str:
+        return _help(self, ctx)
+
     def get_params(self, ctx: Any) -> Any:
         return _unconverted(super().get_params(ctx))
 
@@ -22,8 +25,26 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """The same for the options of a group of commands."""
 
+    def get_help(self, ctx: Any) -> str:
+        return _help(self, ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0]
+        if self.get_command(ctx, word) is None and not ctx.resilient_parsing and not word.startswith("-"):
+            from omnigraph_cli.suggestions import NoSuchCommandError
+
+            known = [name for name, each in self.commands.items() if not each.hidden]
+            raise NoSuchCommandError(word, ctx.command_path, known)
+        return super().resolve_command(ctx, args)
+
     def get_params(self, ctx: Any) -> Any:
         return _unconverted(super().get_params(ctx))
+
+
+def _help(command: Any, ctx: Any) -> str:
+    from omnigraph_cli.help_text import help_of
+
+    return help_of(command, ctx.command_path.split(" "))
 
 
 def _unconverted(parameters: list[Any]) -> list[Any]:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph_cli.lanes import children_first, colored, draw, shown_parents
+from omnigraph_cli.tables import Id, cut
 from omnigraph_core.values.shown import one_line
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph
     from omnigraph_core.history.log import GraphCommit
+    from omnigraph_core.history.removed import Removals
 
 LIMITS = {
     "removed_by_cleanup": "removed by cleanup",
@@ -22,12 +24,21 @@ LIMITS = {
 _ID_COLOR = 33
 
 
-def line_of(commit: GraphCommit) -> str:
-    return f"{commit.commit_id[-8:]} {_described(commit)}".rstrip()
+def line_of(commit: GraphCommit, removals: Removals, *, whole: bool, room: int | None) -> str:
+    """One line, on a terminal one of its lines."""
+    label = _label([], commit, removals)
+    text = f"{Id(commit.commit_id).shown(whole=whole)}{label} {_described(commit)}".rstrip()
+    return text if room is None else cut(text, room)
+
+
+def _label(names: Sequence[str], commit: GraphCommit, removals: Removals) -> str:
+    """` (main, tag:v1)`, and `removed` for a commit whose data cleanup has taken."""
+    said = [*names, *(["removed"] if removals.removed_at(commit) is not None else [])]
+    return one_line(f" ({', '.join(said)})") if said else ""
 
 
 def _described(commit: GraphCommit) -> str:
-    text = commit.message or commit.operation or ""
+    text = (commit.message or commit.operation or "").strip().partition("\n")[0]
     return one_line(f"{commit.shown_branch} {commit.actor_id or '-'} {text}").rstrip()
 
 
@@ -42,7 +53,9 @@ class Drawing:
         self._parents = shown_parents(known, {each.commit_id: _parents(each) for each in history})
         self.commits = [known[each] for each in children_first(list(known), self._parents)]
 
-    def text(self, limit: int | None, names: Mapping[str, Sequence[str]], *, is_colored: bool) -> str:
+    def text(
+        self, limit: int | None, names: Mapping[str, Sequence[str]], removals: Removals, *, is_colored: bool
+    ) -> str:
         """The first `limit` of them, with the names of heads and tags."""
 
         def paint(text: str, color: int) -> str:
@@ -53,8 +66,7 @@ class Drawing:
         for line in draw(known, self._parents):
             text = colored(line.cells, paint)
             if line.commit is not None:
-                named = names.get(line.commit)
-                label = one_line(f" ({', '.join(named)})") if named else ""
+                label = _label(names.get(line.commit, ()), known[line.commit], removals)
                 text += f" {paint(line.commit[-8:], _ID_COLOR)}{label} {_described(known[line.commit])}"
             lines.append(text.rstrip())
         return "\n".join(lines)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph_cli.output import write
+from omnigraph_cli.sources import await_stdin
 from omnigraph_core.errors import BadDataError, UsageError
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def read_choices(option: str | None) -> Resolution | None:
     from omnigraph_core.merge.resolve import read_resolution
 
     name = "<stdin>" if option == STANDARD else option
-    if option == STANDARD and sys.stdin is None:
-        raise UsageError("standard input is closed")
+    if option == STANDARD:
+        await_stdin("choices")
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if option == STANDARD else open(option, "rb") as file:
             return read_resolution(_texts(file, name), name)

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from typer import Abort
 
+from omnigraph_core.errors import RefusedError
 from omnigraph_core.values.shown import one_line
+
+if TYPE_CHECKING:
+    from omnigraph_cli.run import Run
 
 
 def is_terminal() -> bool:
     """Is there somebody to ask?"""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def asks(run: Run) -> bool:
+    """May this run ask? Not without a terminal; with --no-input one that has to ask is refused."""
+    if not is_terminal():
+        return False
+    if run.no_input:
+        raise RefusedError("this needs consent, and --no-input forbids to ask", hint="say --yes")
+    return True
 
 
 def consents(question: str) -> bool:

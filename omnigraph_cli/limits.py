@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+# A command that waits for a lock or a server says so after this many seconds.
+WAIT_TOLD_AFTER_S = 1
+
+# How often, in seconds, the status line of a terminal is drawn.
+REDRAW_S = 0.1
+
+# How often, in seconds, --progress json tells how far a phase has come.
+PROGRESS_LINE_S = 0.5
+
 # A schema, a query file or a file of parameters: nobody writes that much by hand.
 SOURCE_BYTES_MAX = 16 << 20
 
 # A wider cell of a table is cut: a terminal has room for a few columns like that.
 CELL_CHARACTERS_MAX = 80
+
+# A column of a table on a terminal is cut to no less: with fewer letters nothing can be told apart.
+COLUMN_WIDTH_MIN = 8
+
+# Listings on a terminal show this much of an id, its end; a REF takes it.
+SHORT_ID_CHARACTERS = 8
 
 # Rows are turned into text this many at a time, so that a large answer needs little memory.
 ROWS_PER_BLOCK = 4_096

@@ -11,16 +11,17 @@ from typer._completion_classes import completion_init
 from typer.exceptions import Abort, TyperException
 
 from omnigraph_cli import exits, streams
+from omnigraph_cli.command_line import spelled_out
 from omnigraph_cli.output import HumanOutput, JsonOutput, Output
 from omnigraph_cli.streams import ReaderGoneError
-from omnigraph_cli.tree import PROGRAM, command_for, spelled_out
+from omnigraph_cli.tree import PROGRAM, command_for
 from omnigraph_core.errors import InternalError, OmnigraphError, StorageError, UsageError
 from omnigraph_core.settings import load_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    argv = spelled_out(sys.argv[1:] if arguments is None else arguments)
+    argv = sys.argv[1:] if arguments is None else arguments
     streams.prepare()
     code = _guarded(argv, lambda: _invoke(argv))
     if code in (exits.OK, exits.ANSWER_IS_NO):
@@ -31,9 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _invoke(argv: list[str]) -> object:
-    _refuse_other_than_text(argv)
+def _invoke(given: Sequence[str]) -> object:
+    _refuse_other_than_text(given)
     completion_init()
+    argv = spelled_out(given)
     return command_for(argv).main(argv, prog_name=PROGRAM, standalone_mode=False)
 
 
@@ -79,7 +81,14 @@ def _usage(argv: Sequence[str], error: TyperException) -> int:
         return exits.BY_KIND[UsageError.kind]
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else PROGRAM
+    near = getattr(error, "possibilities", None)
+    if near:
+        return _fail(argv, UsageError(f"there is no option {error.option_name}", hint=_did_you_mean(near)))  # type: ignore[attr-defined]
     return _fail(argv, UsageError(error.format_message(), hint=f"see `{path} --help`"))
+
+
+def _did_you_mean(near: Sequence[str]) -> str:
+    return f"did you mean {' or '.join(sorted(near)[:3])}?"
 
 
 def _bug(argv: Sequence[str]) -> int:

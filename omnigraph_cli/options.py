@@ -6,34 +6,9 @@ from typing import Annotated
 
 import typer
 
-from omnigraph_cli.addressing import find_graph
+from omnigraph_cli.completing import complete_branch, complete_ref, one_of
 from omnigraph_core.errors import UsageError
 from omnigraph_core.values.shown import clipped
-
-
-def complete_branch(incomplete: str) -> list[str]:
-    """Branch names for the shell: reads a few small files, and gives up silently on any error."""
-    try:
-        from omnigraph_core import layout
-        from omnigraph_core.history.names import read_names
-        from omnigraph_core.manifest.branch import Branch
-        from omnigraph_core.manifest.reader import manifest_ref
-        from omnigraph_core.settings import load_settings
-        from omnigraph_core.storage import open_storage, parse_location
-        from omnigraph_core.tables.dataset import Tables
-        from omnigraph_core.tables.fork_refs import list_forks
-
-        settings = load_settings()
-        place = find_graph(None, settings).place
-        storage = open_storage(parse_location(place, settings.working_directory), settings)
-        forks = list_forks(Tables(storage), manifest_ref(layout.MAIN_BRANCH))
-        names = read_names(storage.control)
-        called = {names.of(Branch(each.name, each.identity)) for each in forks.values()}
-    except Exception:
-        return []
-    shown = sorted(called - {layout.SCHEMA_LOCK_BRANCH})
-    return [name for name in (layout.MAIN_BRANCH, *shown) if name.startswith(incomplete)]
-
 
 BranchOption = Annotated[
     str | None,
@@ -46,7 +21,7 @@ SnapshotOption = Annotated[
         "--snapshot",
         metavar="REF",
         help="The state to read: a branch, tag:NAME, commit id, REF~N or REF@{TIME}.",
-        autocompletion=complete_branch,
+        autocompletion=complete_ref,
     ),
 ]
 
@@ -75,7 +50,7 @@ DataFormatOption = Annotated[
         "--format",
         metavar="|".join(DATA_FORMATS),
         help="The format of the records.",
-        autocompletion=lambda: list(DATA_FORMATS),
+        autocompletion=one_of(*DATA_FORMATS),
     ),
 ]
 

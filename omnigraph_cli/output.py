@@ -10,12 +10,15 @@ cursor, set a colour or hide something is shown as an escape.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TextIO
 
 from omnigraph_cli.exits import BY_KIND
+from omnigraph_cli.streams import ReaderGoneError
+from omnigraph_cli.tables import BOLD_LISTING, LISTING, laid_out, terminal_columns
 from omnigraph_cli.wording import hint_of, message_of
 from omnigraph_core import shapes
 from omnigraph_core.errors import OmnigraphError, StorageError
@@ -37,9 +40,14 @@ class Output(Protocol):
         """Lines with colours, in which everything that was put in is made safe already."""
 
     def rows(
-        self, content: JsonObject, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+        self,
+        content: JsonObject,
+        title: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *lines: str,
     ) -> None:
-        """An answer that people read as a table."""
+        """An answer that people read as a table, with lines below it."""
 
     def remark(self, text: str) -> None:
         """Something worth knowing beside the answer; silent with --quiet."""
@@ -54,48 +62,57 @@ class Output(Protocol):
 class HumanOutput:
     """Text for a person; a table when stdout is a terminal, tab-separated lines when it is not."""
 
-    def __init__(self, *, quiet: bool, color: str) -> None:
+    def __init__(
+        self, *, quiet: bool, color: str, tells_outcome: bool = True, full_ids: bool = False
+    ) -> None:
         self._quiet = quiet
         self._color = color
+        self._tells_outcome = tells_outcome
+        self._full_ids = full_ids
 
     def result(self, content: JsonObject, *lines: str) -> None:
-        tell(sys.stdout, "".join(f"{one_line(line)}\n" for line in lines))
+        if self._tells_outcome:
+            tell(sys.stdout, "".join(f"{one_line(line)}\n" for line in lines))
 
     def document(self, content: JsonObject, text: str) -> None:
+        if not self._tells_outcome:
+            return
         if sys.stdout.isatty():
             tell(sys.stdout, _ended(harmless(text)))
         else:
             write(sys.stdout, text)
 
     def drawing(self, content: JsonObject, text: str) -> None:
-        tell(sys.stdout, _ended(text))
+        if self._tells_outcome:
+            tell(sys.stdout, _ended(text))
 
     def rows(
-        self, content: JsonObject, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+        self,
+        content: JsonObject,
+        title: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *lines: str,
     ) -> None:
-        if not sys.stdout.isatty():
-            lines = [columns, *([_cell(value) for value in row] for row in rows)]
-            tell(sys.stdout, "".join("\t".join(line) + "\n" for line in lines))
+        if not self._tells_outcome:
             return
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        console = Console(no_color=not self._colored(sys.stdout), highlight=False)
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            is_number = bool(rows) and all(isinstance(row[columns.index(column)], int) for row in rows)
-            table.add_column(Text(column), justify="right" if is_number else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(_encodable(sys.stdout, _cell(value))) for value in row))
-        console.print(Text(_encodable(sys.stdout, one_line(title))))
-        console.print(table)
+        if not sys.stdout.isatty():
+            table = [columns, *([_cell(value) for value in row] for row in rows)]
+            tell(sys.stdout, "".join("\t".join(row) + "\n" for row in table))
+        else:
+            style = BOLD_LISTING if self._colored(sys.stdout) else LISTING
+            room = terminal_columns()
+            shown = laid_out(columns, rows, room=room, style=style, full_ids=self._full_ids)
+            tell(sys.stdout, "".join(f"{line}\n" for line in (one_line(title), *(shown if rows else ()))))
+        tell(sys.stdout, "".join(f"{one_line(line)}\n" for line in lines))
 
     def remark(self, text: str) -> None:
         if not self._quiet:
+            sys.stdout.flush()
             tell(sys.stderr, f"{one_line(text)}\n")
 
     def failure(self, error: OmnigraphError) -> None:
+        _flush_answers()
         label = "\033[1;31merror:\033[0m" if self._colored(sys.stderr) else "error:"
         said = message_of(error)
         tell(sys.stderr, f"{label} {harmless(said) if error.has_lines else one_line(said)}\n")
@@ -122,7 +139,12 @@ class JsonOutput:
         self.result(content)
 
     def rows(
-        self, content: JsonObject, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+        self,
+        content: JsonObject,
+        title: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *lines: str,
     ) -> None:
         self.result(content)
 
@@ -130,6 +152,7 @@ class JsonOutput:
         """Remarks are for people; a machine finds the facts in the object."""
 
     def failure(self, error: OmnigraphError) -> None:
+        _flush_answers()
         text = json.dumps(failure_object(error), ensure_ascii=False)
         is_shown = _encodable(sys.stderr, text) == text
         write(sys.stderr, text if is_shown else json.dumps(failure_object(error)))
@@ -175,6 +198,12 @@ class OutputNotEncodable(StorageError):
             f"the answer cannot be written as {encoding} text",
             hint="use a UTF-8 locale, or PYTHONIOENCODING=utf-8; what the command changed stays changed",
         )
+
+
+def _flush_answers() -> None:
+    """What was answered comes before why it ends there. That the answer is lost, too, adds nothing."""
+    with contextlib.suppress(OmnigraphError, ReaderGoneError):
+        sys.stdout.flush()
 
 
 def _encodable(stream: TextIO, text: str) -> str:

@@ -15,14 +15,17 @@ def open_for_listing(run: Run) -> Graph:
     """Try the recovery sweep without waiting for a lock; if it cannot run, say so and go on."""
     from omnigraph_core.graph import OpenMode
 
-    graph = run.open(OpenMode.READ_ONLY)
+    graph = run.open(OpenMode.AS_IS)
     if not graph.has_pending() or graph.is_original():
         return graph
     try:
-        graph.prepare_for_writing()
+        swept = graph.prepare_for_writing()
     except (BusyError, StorageError) as error:
         run.output.remark(f"a recovery is pending and could not be run: {error}")
         return graph
+    for each in swept.recovered:
+        what = f"{each.recovery_kind} {each.operation_id} on {each.branch}"
+        run.output.remark(f"recovered a write that was cut off: {what}, as commit {each.commit_id}")
     if graph.has_pending():
         run.output.remark("a writer is active or a recovery is pending; see `omnigraph status`")
     return graph

@@ -8,12 +8,14 @@ Values are JSON everywhere: a Date is `YYYY-MM-DD`, a DateTime
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
 from omnigraph_cli.limits import CELL_CHARACTERS_MAX, ROWS_PER_BLOCK
 from omnigraph_cli.output import tell, write_exactly
+from omnigraph_cli.tables import RULED, Absent, Number, cut, laid_out, terminal_columns
 from omnigraph_core import shapes
 from omnigraph_core.values.shown import one_line
 
@@ -112,22 +114,19 @@ def _table(result: QueryResult) -> Iterator[str]:
     if not result.columns:
         yield "(no rows)\n"
         return
-    cells = [[_cut(_line(value)) for value in row] for rows in _blocks(result) for row in rows]
-    widths = [
-        max([len(_cut(name)), *(len(row[i]) for row in cells)]) for i, name in enumerate(result.columns)
-    ]
-    yield _padded([_cut(name) for name in result.columns], widths)
-    yield "-+-".join("-" * width for width in widths) + "\n"
-    for row in cells:
-        yield _padded(row, widths)
+    rows = [[_shown(value) for value in row] for block in _blocks(result) for row in block]
+    room = terminal_columns() if sys.stdout.isatty() else None
+    for line in laid_out(result.columns, rows, room=room, style=RULED):
+        yield line + "\n"
 
 
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() + "\n"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= CELL_CHARACTERS_MAX else text[: CELL_CHARACTERS_MAX - 1] + "…"
+def _shown(value: object) -> object:
+    """Numbers stay numbers, which stand to the right."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Number(_cell(value))
+    if value is None:
+        return Absent(_cell(value))
+    return cut(_line(value), CELL_CHARACTERS_MAX)
 
 
 def title(result: QueryResult) -> str:

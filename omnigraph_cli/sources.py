@@ -9,17 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
+from omnigraph_cli.completing import complete_query
 from omnigraph_cli.limits import SOURCE_BYTES_MAX
 from omnigraph_core.errors import BadDataError, LimitError, UsageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
+from omnigraph_core.values.shown import clipped
 
 # The options with which a command takes a query; the names are the fields of `QueryOptions`.
 QUERY_OPTIONS: dict[str, tuple[object, object]] = {
     "name": (
         Annotated[
             str | None,
-            typer.Argument(metavar="NAME", help="The query to run, if the source has several."),
+            typer.Argument(
+                metavar="NAME",
+                help="The query to run, if the source has several.",
+                autocompletion=complete_query,
+            ),
         ],
         None,
     ),
@@ -94,6 +100,11 @@ class QueryOptions:
         name = self.name or self.name_option
         text, source_name = self._text()
         params = read_params(self.params, self.params_file)
+        for given in self.param or ():
+            if not given.partition("=")[0] or "=" not in given:
+                raise UsageError(
+                    f"--param: '{clipped(given)}' is not NAME=VALUE", hint="such as --param who=Ann"
+                )
         return QuerySource(text, source_name, name, params, self.param or ())
 
     def _text(self) -> tuple[str, str]:
@@ -139,10 +150,18 @@ def read_source(option: str) -> tuple[str, str]:
         ) from error
 
 
+def await_stdin(what: str) -> None:
+    """Before standard input is read: there must be one, and a person at a terminal is told to type."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    if sys.stdin.isatty():
+        sys.stderr.write(f"reading {what} from the terminal; end it with Ctrl-D on a line of its own\n")
+
+
 def _read_bounded(option: str, name: str) -> bytes:
     """The whole source text; reads at most one byte more than a source may have."""
-    if option == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
+    if option == "-":
+        await_stdin("text")
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if option == "-" else open(option, "rb") as file:
             data = file.read(SOURCE_BYTES_MAX + 1)

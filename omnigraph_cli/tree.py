@@ -21,6 +21,7 @@ PROGRAM = "omnigraph"
 
 # Module in `commands/` to the words that run it, in the order of the help.
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "help": ("help",),
     "init": ("init",),
     "load": ("load",),
     "change": ("change", "mutate"),
@@ -28,7 +29,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "lint": ("lint", "check"),
     "export": ("export",),
     "blob": ("blob",),
-    "status": ("status",),
+    "status": ("status", "st", "info"),
+    "shell": ("shell",),
+    "look": ("get", "head", "describe"),
     "snapshot": ("snapshot",),
     "branch": ("branch",),
     "tag": ("tag",),
@@ -40,6 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "blame": ("blame",),
     "schema": ("schema",),
     "optimize": ("optimize",),
+    "index": ("index",),
     "cleanup": ("cleanup",),
     "maintain": ("maintain",),
     "doctor": ("doctor",),
@@ -48,23 +52,52 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "relocate": ("relocate",),
     "adopt": ("adopt",),
     "spark": ("spark",),
+    "config": ("config",),
     "completion": ("completion",),
     "warm": ("warm",),
     "version": ("version",),
 }
 
-
-def spelled_out(argv: Sequence[str]) -> list[str]:
-    """The command line with `lint` for `query lint|check`; `query --name lint` runs a query of that name."""
-    if list(argv[:1]) == ["query"] and list(argv[1:2]) in (["lint"], ["check"]):
-        return ["lint", *argv[2:]]
-    return list(argv)
+# The listed commands by what they are for, in the order of the help.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Start": ("init", "load", "query", "shell", "status", "help"),
+    "Data": ("change", "get", "head", "describe", "export", "lint", "blob"),
+    "Branches and history": (
+        "branch",
+        "commit",
+        "diff",
+        "blame",
+        "tag",
+        "revert",
+        "undo",
+        "op",
+        "snapshot",
+    ),
+    "Schema": ("schema",),
+    "Maintenance": (
+        "maintain",
+        "optimize",
+        "index",
+        "cleanup",
+        "doctor",
+        "repair",
+        "recovery",
+        "relocate",
+        "adopt",
+    ),
+    "Tools": ("config", "completion", "spark", "warm", "version"),
+}
 
 
 def command_for(argv: Sequence[str]) -> Any:
     """What runs this command line."""
     first = argv[0] if argv else None
     return _built(first if any(first in words for words in COMMANDS.values()) else None)
+
+
+def whole_tree() -> Any:
+    """All commands, for help, completion and suggestions."""
+    return _built(None)
 
 
 def build_all() -> None:

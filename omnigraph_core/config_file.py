@@ -20,7 +20,8 @@ from omnigraph_core.records import dataclass
 
 TRUST_VARIABLE = "OMNIGRAPH_TRUST_CONFIG"
 _KEYS = frozenset({"store", "branch", "actor"})
-_USER_KEYS = frozenset({"warm", "trust"})
+_USER_KEYS = frozenset({"store", "branch", "actor", "color", "pager", "warm", "trust"})
+_MAY_BE_EMPTY = frozenset({"pager"})
 _ANY = "*"
 
 
@@ -39,6 +40,11 @@ class UserConfig:
     """What the user's own config file says; nothing if there is none."""
 
     path: Path
+    store: str | None = None
+    branch: str | None = None
+    actor: str | None = None
+    color: str | None = None
+    pager: str | None = None
     warm: str = ""
     trust: tuple[str, ...] = ()
     """Config files of other users to obey."""
@@ -125,5 +131,5 @@ def _read(path: Path, known: frozenset[str]) -> dict[str, Any]:
 
 
 def _check_text(path: Path, key: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not (value or key in _MAY_BE_EMPTY):
         raise UsageError(f"{path}: '{key}' must be a non-empty string")

@@ -65,6 +65,13 @@ class Fields:
         value = self._take(key, optional=True)
         return None if value is None else self.whole(key)
 
+    def seconds(self, key: str) -> float:
+        """A number of 0 or more, with or without a fraction."""
+        value = self._take(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= WHOLE_MAX:
+            raise self._wrong(key, "a number of seconds")
+        return float(value)
+
     def flag(self, key: str, default: bool | None = None) -> bool:
         value = self._take(key, optional=default is not None)
         if value is None and default is not None:
@@ -93,7 +100,7 @@ class Fields:
         """ValueError if there is more than was taken: it would mean something to its writer."""
         unknown = sorted(self._content.keys() - self._taken)
         if unknown:
-            raise ValueError(f"{self._where} has a member that is not known: {unknown[0]!r}")
+            raise ValueError(f"{self._where} has an unknown member: {unknown[0]!r}")
 
     def refuse(self, key: str, expected: str) -> ValueError:
         """What to raise for a member that is of the right type, and wrong all the same."""

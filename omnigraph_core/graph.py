@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Unpack
 
 from omnigraph_core import arguments, layout
 from omnigraph_core.catalog.files import Catalog, source_at
 from omnigraph_core.errors import UsageError
+from omnigraph_core.lifecycle import OpenMode as OpenMode
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.manifest.stamp import read_stamp, refuse_future_stamp_on_disk
 from omnigraph_core.progress import Progress, silent
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from omnigraph_core.read.answer.result import QueryResult
     from omnigraph_core.schema.evolve import MigrationPlan
     from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
-    from omnigraph_core.write.sweep import SweepReport
-
-
-class OpenMode(StrEnum):
-    """Read-only opens write nothing at all; read-write opens repair and migrate first."""
-
-    READ_ONLY = "read-only"
-    READ_WRITE = "read-write"
 
 
 class Graph(GraphOperations):
@@ -69,7 +61,7 @@ class Graph(GraphOperations):
         arguments.instance("settings", settings, Settings, "settings")
         arguments.called("progress", progress)
         from omnigraph_core.schema.arrow import require_patterns
-        from omnigraph_core.write.genesis import init_graph
+        from omnigraph_core.write.creation import init_graph
 
         schema = compile_schema(schema_source, source_name)
         require_patterns(schema)
@@ -87,12 +79,12 @@ class Graph(GraphOperations):
         return graph
 
     @classmethod
-    def open(cls, place: str, settings: Settings, mode: OpenMode = OpenMode.READ_ONLY) -> Graph:
+    def open(cls, place: str, settings: Settings, mode: OpenMode = OpenMode.AS_IS) -> Graph:
         """Open an existing graph. The schema files are checked when the schema is asked for."""
         arguments.texts(place=place)
         arguments.instance("settings", settings, Settings, "settings")
         mode = arguments.choice("mode", mode, OpenMode)
-        graph = cls(parse_location(place, settings.working_directory), settings)
+        graph = cls(parse_location(place, settings.working_directory), settings, mode)
         require_graph(graph._storage, graph._tables)
         refuse_future_stamp_on_disk(graph._tables)
         if mode is OpenMode.READ_WRITE:
@@ -123,10 +115,10 @@ class Graph(GraphOperations):
         *,
         branch: str = layout.MAIN_BRANCH,
         types: Sequence[str] = (),
-        format_: Format = Format.JSONL,
+        format: Format | str = Format.JSONL,
     ) -> Iterator[bytes]:
         """`View.export` of a branch as it is now, or at a ref."""
-        return self.at(ref, branch=branch).export(types=types, format_=format_)
+        return self.at(ref, branch=branch).export(types=types, format=format)
 
     def diff(
         self,
@@ -258,12 +250,3 @@ class Graph(GraphOperations):
 
     def internal_schema_version(self) -> int:
         return read_stamp(self._manifest.open_for_read(layout.MAIN_BRANCH))
-
-    def prepare_for_writing(self, *, patient: bool = False) -> SweepReport:
-        """What a read-write open does first; see `write/opening.py`."""
-        arguments.flags(patient=patient)
-        from omnigraph_core.write.opening import prepare_for_writing
-
-        opened = prepare_for_writing(self.door, self.catalog, patient=patient)
-        self.warnings = opened.warnings
-        return opened.swept

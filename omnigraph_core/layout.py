@@ -26,6 +26,7 @@ DELETED_DIR = "__deleted"
 OPERATIONS_DIR = "__operations"
 NODES_DIR = "nodes"
 EDGES_DIR = "edges"
+TOPOLOGY_DIR = "__topology"
 
 SCHEMA_SOURCE = "_schema.pg"
 SCHEMA_COMPILED = "_schema.ir.json"
@@ -58,6 +59,7 @@ ROOT_NAMES = frozenset(
         TAGS_DIR,
         DELETED_DIR,
         OPERATIONS_DIR,
+        TOPOLOGY_DIR,
         NODES_DIR,
         EDGES_DIR,
         SCHEMA_SOURCE,
@@ -147,3 +149,8 @@ def begun_operation(operation_id: str) -> str:
 def done_operation(operation_id: str) -> str:
     """Where it is written down that it has moved."""
     return f"{DONE_OPERATIONS}/{operation_id}.json"
+
+
+def topology_file(name: str) -> str:
+    """Where a part of a topology index is kept, or its record."""
+    return f"{TOPOLOGY_DIR}/{name}"

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import arguments, layout
+from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.merging import GraphMerges
 from omnigraph_core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from omnigraph_core.history.removed import Removals
+    from omnigraph_core.indexes.topology import TopologyBuilt
     from omnigraph_core.maintenance.adoption.found import Adopted
     from omnigraph_core.maintenance.cleaned import Cleaned
     from omnigraph_core.maintenance.findings import Finding
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph_core.maintenance.optimized import Optimized
     from omnigraph_core.maintenance.repair import Repaired
     from omnigraph_core.write.actors import Signature
+    from omnigraph_core.write.door import Door
 
 
 class GraphMaintenance(GraphMerges):
@@ -46,15 +49,29 @@ class GraphMaintenance(GraphMerges):
         chosen_types(list(self._schema_of(self.snapshot(branch)).types()), types)
         if not dry_run:
             self._storage.require_writable()
-        optimizer = self._optimizer(self._line(branch), self._maintaining(actor, message), progress)
+        door, signature = self._door_for(dry_run=dry_run), self._maintaining(actor, message)
+        optimizer = self._optimizer(door, self._line(branch), signature, progress)
         done = optimizer.preview(types) if dry_run else optimizer.run(types)
         return replace(done, branch=branch)
 
-    def _optimizer(self, line: str, signature: Signature, progress: Progress) -> Optimizer:
+    def build_topology(
+        self, branch: str = layout.MAIN_BRANCH, *, progress: Progress = silent
+    ) -> list[TopologyBuilt]:
+        """Build the topology index of a branch, if the one there is has fallen behind."""
+        arguments.texts(branch=branch)
+        arguments.called("progress", progress)
+        from omnigraph_core.indexes.topology import TopologyBuilder
+
+        self._storage.require_writable()
+        tables, snapshot = self.door.tables, self.snapshot(branch)
+        builder = TopologyBuilder(tables, self.settings.memory_limit_bytes, progress)
+        return builder.build(snapshot, self._schema_of(snapshot))
+
+    def _optimizer(self, door: Door, line: str, signature: Signature, progress: Progress) -> Optimizer:
         from omnigraph_core.maintenance.optimize import Optimizer
 
         return Optimizer(
-            self.door,
+            door,
             line,
             signature,
             memory_bytes=self.settings.memory_limit_bytes,
@@ -84,9 +101,10 @@ class GraphMaintenance(GraphMerges):
         policy = checked_policy(keep, None, grace_s, force=False)
         signature = self._maintaining(actor, message)
         self._storage.require_writable()
+        door = self.door
         return maintain(
-            self.door,
-            lambda line: self._optimizer(line, signature, progress),
+            door,
+            lambda line: self._optimizer(door, line, signature, progress),
             lambda: self.cleanup(keep=keep, grace_s=grace_s, actor=actor, progress=progress),
             policy,
             called=self._called(),
@@ -122,8 +140,8 @@ class GraphMaintenance(GraphMerges):
         signed = self._maintaining(actor, None).actor or MAINTENANCE_ACTOR
         if not dry_run:
             self._storage.require_writable()
-        called = self._called()
-        done = Cleanup(self.door, policy, signed, dry_run=dry_run, progress=progress).run()
+        called, door = self._called(), self._door_for(dry_run=dry_run)
+        done = Cleanup(door, policy, signed, dry_run=dry_run, progress=progress).run()
         return replace(
             done,
             tables=tuple(replace(each, branch=called(each.branch)) for each in done.tables),
@@ -149,10 +167,22 @@ class GraphMaintenance(GraphMerges):
         from omnigraph_core.maintenance.doctor import examine
 
         memory_bytes = self.settings.memory_limit_bytes
-        return examine(self._unchecked_door, self.catalog, memory_bytes, deep=deep, progress=progress)
+        found = examine(self._unchecked_door, self.catalog, memory_bytes, deep=deep, progress=progress)
+        called = self._called_if_known()
+        return [
+            replace(each, where=_about(each.where, called), branch=each.branch and called(each.branch))
+            for each in found
+        ]
+
+    def _called_if_known(self) -> Callable[[str], str]:
+        """The same where records may be damaged; then lines are what there is to call branches by."""
+        try:
+            return self._called()
+        except OmnigraphError:
+            return str
 
     def removals(self) -> Removals:
-        """Which commits are listed, and cannot be read any more because cleanup has removed them."""
+        """Which commits are listed, and can no longer be read because cleanup has removed them."""
         from omnigraph_core.history.removed import read_removals
 
         return read_removals(self._storage.control)
@@ -174,7 +204,8 @@ class GraphMaintenance(GraphMerges):
         self._storage.require_writable()
         memory = self.settings.memory_limit_bytes
         done = repair(self.door, self._line(branch), memory, confirm=confirm, force=force, message=message)
-        return replace(done, branch=branch)
+        called = self._called()
+        return replace(done, branch=branch, breaks=tuple(_about(each, called) for each in done.breaks))
 
     def _maintaining(self, actor: str | None, message: str | None) -> Signature:
         """Maintenance that nobody signs is signed by OmniGraph itself."""
@@ -197,6 +228,7 @@ class GraphMaintenance(GraphMerges):
         adoption = Adoption(self._storage, Signature(self._signed(actor), message))
         if dry_run:
             return adoption.preview()
+        self._refuse_read_only()
         self._storage.require_writable()
         done = adoption.run()
         self._start_anew()
@@ -207,5 +239,12 @@ class GraphMaintenance(GraphMerges):
         from omnigraph_core.maintenance.relocate import relocate
         from omnigraph_core.original.recognition import refuse_original
 
+        self._refuse_read_only()
         refuse_original(self._manifest)
         return relocate(self._manifest)
+
+
+def _about(text: str, called: Callable[[str], str]) -> str:
+    """A text that begins with the line of a branch, with what the branch is called."""
+    line, space, rest = text.partition(" ")
+    return f"{called(line)}{space}{rest}"

@@ -113,4 +113,6 @@ class GraphMerges(GraphWrites):
 
         prefer = None if strategy == "fail" else arguments.choice("strategy", strategy, Preference)
         intent = Intent(kind, self._signed(actor), message, if_commit, about=about or {})
-        return Merge(self.door, intent, prefer=prefer, resolution=resolution, dry_run=dry_run)
+        return Merge(
+            self._door_for(dry_run=dry_run), intent, prefer=prefer, resolution=resolution, dry_run=dry_run
+        )

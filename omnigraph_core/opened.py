@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self
 
 from omnigraph_core import arguments, faults, layout
 from omnigraph_core.catalog.files import Catalog, SchemaFilesDisagree, load_catalog
 from omnigraph_core.catalog.schemas import Schemas
+from omnigraph_core.lifecycle import GraphClosed, GraphReadOnly, OpenMode
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import BranchNotFound, Manifest
 from omnigraph_core.manifest.rows import GraphHead
@@ -29,17 +31,22 @@ if TYPE_CHECKING:
     from omnigraph_core.history.log import CommitLog, GraphCommit
     from omnigraph_core.history.names import BranchNames
     from omnigraph_core.write.door import Door
+    from omnigraph_core.write.sweep import SweepReport
+
+_GIVEN_BACK = ("_storage", "_tables", "_schemas", "_manifest", "_reads", "_unchecked_door")
 
 
 class OpenGraph:
-    """What every part of the facade stands on."""
+    """What every part of the facade stands on. Threads may share it; a child process opens its own."""
 
-    def __init__(self, location: Location, settings: Settings) -> None:
+    def __init__(self, location: Location, settings: Settings, mode: OpenMode = OpenMode.AS_IS) -> None:
         arguments.instance("location", location, Location, "a location; `Graph.open` takes a text")
         arguments.instance("settings", settings, Settings, "settings")
         arguments.optional_texts(**{"settings.actor": settings.actor})
         self.location = location
         self.settings = settings
+        self.mode = mode
+        self._first_write = RLock()
         self._storage = open_storage(location, settings)
         self._start_anew()
         self.warnings: tuple[str, ...] = ()
@@ -49,7 +56,6 @@ class OpenGraph:
     def _start_anew(self) -> None:
         """Know nothing of the graph but its place."""
         settings = self.settings
-        vars(self).pop("door", None)
         vars(self).pop("_unchecked_door", None)
         self._tables = Tables(self._storage)
         self._schemas = Schemas(self._storage.control, self.catalog)
@@ -57,11 +63,63 @@ class OpenGraph:
         self._manifest = Manifest(self._tables, Testimony(self._tables), heads)
         self._reads = ReadState(self._manifest, settings, self._schemas)
 
-    @cached_property
+    def close(self) -> None:
+        """Give back what is kept in memory. Afterwards only `repr` works; closing again does nothing."""
+        for name in _GIVEN_BACK:
+            vars(self).pop(name, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = self.mode.value if "_storage" in vars(self) else "closed"
+        return f"<Graph {self.location.uri} ({state})>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What is missing was given back."""
+            if name in _GIVEN_BACK and "location" in vars(self):
+                raise GraphClosed(self.location.uri)
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    @property
     def door(self) -> Door:
         """The one way this graph changes; refused for a graph of the Rust original."""
+        return self._door_for(dry_run=False)
+
+    def _door_for(self, *, dry_run: bool) -> Door:
+        """The same; those who only try something may also do so where nothing may be written."""
+        if not dry_run:
+            self._begin_writing()
         refuse_original(self._manifest)
         return self._unchecked_door
+
+    def _begin_writing(self) -> None:
+        """Raise if nothing may be written; before the first write, repair and migrate."""
+        self._refuse_read_only()
+        if self.mode is OpenMode.ON_DEMAND:
+            with self._first_write:
+                if self.mode is OpenMode.ON_DEMAND:
+                    self.prepare_for_writing()
+
+    def _refuse_read_only(self) -> None:
+        if self.mode is OpenMode.READ_ONLY:
+            raise GraphReadOnly(self.location.uri)
+
+    def prepare_for_writing(self, *, patient: bool = False) -> SweepReport:
+        """What a read-write open does first; see `write/opening.py`."""
+        arguments.flags(patient=patient)
+        self._refuse_read_only()
+        from omnigraph_core.write.opening import prepare_for_writing
+
+        opened = prepare_for_writing(self._door_for(dry_run=True), self.catalog, patient=patient)
+        self.warnings = opened.warnings
+        self.mode = OpenMode.READ_WRITE
+        return opened.swept
 
     @cached_property
     def _unchecked_door(self) -> Door:

@@ -35,7 +35,7 @@ def refuse_graph(out: Path, root: Path, field: str) -> None:
     """Raise UsageError if `out` is the directory of the graph, or anything in it."""
     inside, real = Path(os.path.realpath(out)), Path(os.path.realpath(root))
     if inside == real or real in inside.parents:
-        raise UsageError(f"'{out}' is inside the graph {root}, which is not written to by hand", field=field)
+        raise UsageError(f"'{out}' is inside the graph {root}, where only OmniGraph writes", field=field)
 
 
 def _files(path: str) -> Iterator[str]:

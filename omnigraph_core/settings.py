@@ -16,6 +16,7 @@ from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
+from omnigraph_core import layout
 from omnigraph_core.config_file import (
     TRUST_VARIABLE,
     ConfigFile,
@@ -103,6 +104,11 @@ class SparkSettings:
     java_on_path: str | None = None
 
 
+_NO_FILE = ConfigFile(Path())
+# Variables that other programs read, too.
+_SHARED = frozenset({"NO_COLOR", "FORCE_COLOR", "PAGER"})
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment and the config file say; arguments of a call take precedence."""
@@ -114,7 +120,15 @@ class Settings:
     fsync: bool = True
     failpoints: str = ""
     color: str | None = None
+    is_dumb_terminal: bool = False
     config: ConfigFile | None = None
+    user: UserConfig | None = None
+    variables: frozenset[str] = frozenset()
+    """Which of our variables the environment has."""
+    state_home: Path | None = None
+    """Where the user's own history is kept."""
+    pager: str | None = None
+    """What shows long output on a terminal; None if nobody says, "" for nothing."""
     working_directory: Path = Path(".")
     s3: S3Settings = S3Settings()
     traversal_mode: TraversalMode | None = None
@@ -129,7 +143,13 @@ class Settings:
     @property
     def named_actor(self) -> str | None:
         """The actor that the environment or the config file names."""
-        return self.actor or (self.config.actor if self.config else None)
+        return self.actor or (self.config or _NO_FILE).actor or (self.user or _NO_FILE).actor
+
+    @property
+    def default_branch(self) -> str:
+        """The branch when none is given: environment, config files, else main."""
+        named = (self.config or _NO_FILE).branch or (self.user or _NO_FILE).branch
+        return self.branch or named or layout.MAIN_BRANCH
 
     @property
     def default_actor(self) -> str:
@@ -149,8 +169,13 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         lock_timeout_s=_seconds(env, "OMNIGRAPH_LOCK_TIMEOUT", LOCK_TIMEOUT_DEFAULT_S),
         fsync=_switch(env, "OMNIGRAPH_FSYNC", default=True),
         failpoints=env.get("OMNIGRAPH_FAILPOINTS", ""),
-        color=_color(env),
+        color=_color(env) or user.color,
+        is_dumb_terminal=env.get("TERM") == "dumb",
         config=find_config(directory, user, trusts_all=_switch(env, TRUST_VARIABLE, default=False)),
+        user=user,
+        variables=frozenset(name for name in env if name.startswith("OMNIGRAPH_") or name in _SHARED),
+        pager=_pager(env, user),
+        state_home=_state_home(env),
         working_directory=directory,
         s3=_s3(env),
         traversal_mode=_traversal_mode(env),
@@ -165,6 +190,17 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         ),
         warm_idle_s=_warm(env, user),
     )
+
+
+def _state_home(env: Mapping[str, str]) -> Path | None:
+    named = env.get("XDG_STATE_HOME")
+    return Path(named) if named else Path(env["HOME"], ".local", "state") if env.get("HOME") else None
+
+
+def _pager(env: Mapping[str, str], user: UserConfig) -> str | None:
+    """OMNIGRAPH_PAGER, else the user's config, else PAGER."""
+    own = env.get("OMNIGRAPH_PAGER")
+    return own if own is not None else user.pager if user.pager is not None else env.get("PAGER")
 
 
 def environment_for_child(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph_core import arguments
@@ -39,4 +40,6 @@ class GraphOperations(GraphBranches):
             found = last_to_undo(self._manifest)
         else:
             found = find_operation(self._manifest, operation)
-        return Undo(self.door, signed, message).run(found)
+        names = self._names()
+        done = Undo(self.door, signed, message).run(found)
+        return replace(done, operation=done.operation.named(names.of))

@@ -14,6 +14,7 @@ from omnigraph_core.manifest.reader import Manifest, check_branch
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.files import Format
+from omnigraph_core.schema.model import NoSuchTypeError
 from omnigraph_core.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
     from omnigraph_core.diff.trails import Trails
     from omnigraph_core.export.tables import TypedTable
     from omnigraph_core.history.log import CommitLog, GraphCommit
+    from omnigraph_core.read.answer.picture import Picture
     from omnigraph_core.read.answer.result import QueryResult
     from omnigraph_core.read.blob import Blob
+    from omnigraph_core.read.execute import Reading
+    from omnigraph_core.read.look import Entity, TypeFacts
     from omnigraph_core.schema.evolve import MigrationPlan
     from omnigraph_core.topology.cache import ReadCache
+    from omnigraph_core.topology.store import TopologyStore
 
 
 class ReadState:
@@ -37,6 +42,7 @@ class ReadState:
         self.tables = manifest.tables
         self.settings = settings
         self._cache: ReadCache | None = None
+        self._topology: TopologyStore | None = None
 
     @property
     def cache(self) -> ReadCache:
@@ -45,6 +51,15 @@ class ReadState:
         if self._cache is None:
             self._cache = ReadCache(self.settings.memory_limit_bytes // 4)
         return self._cache
+
+    @property
+    def topology(self) -> TopologyStore:
+        """The topology indexes of the graph."""
+        from omnigraph_core.topology.store import TopologyStore
+
+        if self._topology is None:
+            self._topology = TopologyStore(self.tables.storage)
+        return self._topology
 
     def trails(self, log: CommitLog) -> Trails:
         """For following tables back through the commits of a log."""
@@ -97,41 +112,72 @@ class View:
         arguments.flags(explain_only=explain_only)
         from omnigraph_core.query import as_read
         from omnigraph_core.query.prepared import QueryRequest
-        from omnigraph_core.read.execute import Reading
 
-        state = self._state
         checked, bound = QueryRequest(source, source_name, name, params, param_texts).prepare(self.schema)
-        reading = Reading(state.tables, self.snapshot, self.schema, state.settings, state.cache)
         try:
-            return reading.run(
+            return self._reading().run(
                 as_read(checked), bound, is_ref=self._is_ref, timeout_s=timeout_s, explain_only=explain_only
             )
         finally:
             self._check_branch()
 
-    def export(self, *, types: Sequence[str] = (), format_: Format = Format.JSONL) -> Iterator[bytes]:
+    def picture(
+        self,
+        source: str,
+        *,
+        name: str | None = None,
+        source_name: str = "<query>",
+        params: Mapping[str, Any] | None = None,
+        param_texts: Sequence[str] = (),
+        timeout_s: float | None = None,
+    ) -> Picture:
+        """The nodes and edges that a read matches, to be drawn: `as_dot` or `as_html` of `read.answer`."""
+        arguments.texts(source=source, source_name=source_name)
+        arguments.optional_texts(name=name)
+        arguments.named_values("params", params)
+        arguments.text_lists(param_texts=param_texts)
+        arguments.seconds("timeout_s", timeout_s)
+        from omnigraph_core.query import as_read
+        from omnigraph_core.query.prepared import QueryRequest
+        from omnigraph_core.read.answer.picture import drawing, drawn
+
+        checked, bound = QueryRequest(source, source_name, name, params, param_texts).prepare(self.schema)
+        read = as_read(checked)
+        try:
+            found = self._reading().run(drawing(read), bound, is_ref=self._is_ref, timeout_s=timeout_s)
+            return drawn(read, found)
+        finally:
+            self._check_branch()
+
+    def _reading(self) -> Reading:
+        from omnigraph_core.read.execute import Reading
+
+        state = self._state
+        return Reading(state.tables, self.snapshot, self.schema, state.settings, state.cache, state.topology)
+
+    def export(self, *, types: Sequence[str] = (), format: Format | str = Format.JSONL) -> Iterator[bytes]:
         """Everything as text, in blocks of whole lines, ordered by table key, then by id."""
         from omnigraph_core.export.tables import text_blocks
 
-        format_ = arguments.choice("format_", format_, Format)
+        chosen = arguments.choice("format", format, Format)
         tables = self._typed_tables(types)
 
         def blocks() -> Iterator[bytes]:
             with self._while_branch_lasts():
-                yield from text_blocks(tables, format_)
+                yield from text_blocks(tables, chosen)
 
         return blocks()
 
-    def export_files(self, out: Path, format_: Format, *, types: Sequence[str] = ()) -> list[Path]:
+    def export_files(self, out: Path, format: Format | str, *, types: Sequence[str] = ()) -> list[Path]:
         """The same as a file, or one file per type in a directory: all of them whole, or none."""
         from omnigraph_core.export.tables import write_files
 
         arguments.instance("out", out, Path, "a Path")
-        format_ = arguments.choice("format_", format_, Format)
+        chosen = arguments.choice("format", format, Format)
         self.refuse_as_output(out)
         tables = self._typed_tables(types)
         with self._while_branch_lasts():
-            return write_files(out, tables, format_)
+            return write_files(out, tables, chosen)
 
     def refuse_as_output(self, out: Path) -> None:
         """Raise UsageError for a file that is a part of the graph."""
@@ -148,6 +194,45 @@ class View:
             return find_blob(self._state.tables, self.snapshot, self.schema, kind, type_name, entity_id, name)
         finally:
             self._check_branch()
+
+    def entity(self, type_name: str, entity_id: str) -> Entity:
+        """One node or edge; of a name that both have, the node."""
+        arguments.texts(type_name=type_name, entity_id=entity_id)
+        from omnigraph_core.read.look import find_entity
+
+        for each in reversed(self._named_tables(type_name)):
+            with self._while_branch_lasts():
+                found = find_entity(each.table, each.entity, entity_id)
+            if found is not None:
+                return found
+        raise NotFoundError(f"there is no {type_name} with the id '{entity_id}'")
+
+    def head(self, type_name: str, limit: int) -> list[Entity]:
+        """The first nodes or edges of a type, by id."""
+        arguments.texts(type_name=type_name)
+        arguments.count("limit", limit)
+        from omnigraph_core.read.look import first_entities
+
+        with self._while_branch_lasts():
+            return [
+                entity
+                for each in self._named_tables(type_name)
+                for entity in first_entities(each.table, each.entity, limit)
+            ][:limit]
+
+    def describe(self, type_name: str) -> list[TypeFacts]:
+        """What a type has: rows, and per property its nulls, bounds and indexes. Reads all of it."""
+        arguments.texts(type_name=type_name)
+        from omnigraph_core.read.look import type_facts
+
+        with self._while_branch_lasts():
+            return [type_facts(each.table, each.entity) for each in self._named_tables(type_name)]
+
+    def _named_tables(self, type_name: str) -> list[TypedTable]:
+        """The tables of a name, which a node type and an edge type may share; or of `node:NAME`."""
+        kind, colon, name = type_name.rpartition(":")
+        tables = self._typed_tables([name])
+        return [each for each in tables if not colon or each.entity.kind == kind]
 
     def diff(self, later: View, *, types: Sequence[str] = (), ids: Sequence[str] | None = None) -> GraphDiff:
         """What `later` has that this view has not, and the other way round.
@@ -181,8 +266,7 @@ class View:
 
         named = [each for each in self.schema.types() if each.name == type_name]
         if not named:
-            known = ", ".join(sorted(each.name for each in self.schema.types()))
-            raise NotFoundError(f"there is no type '{type_name}'", hint=f"types are: {known}")
+            raise NoSuchTypeError(type_name, (each.table_key for each in self.schema.types()))
         with self._while_branch_lasts():
             log = read_branch_log(self._state.tables, self._state.manifest, self.snapshot.branch)
             head = self.snapshot.head

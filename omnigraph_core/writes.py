@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core import arguments, layout, outputs
@@ -16,10 +17,12 @@ from omnigraph_core.schema.files import Format
 if TYPE_CHECKING:
     from omnigraph_core.change.mutate import Changed
     from omnigraph_core.history.log import GraphCommit
+    from omnigraph_core.load.in_memory import LoadData
     from omnigraph_core.load.modes import LoadMode
-    from omnigraph_core.load.run import Loaded
+    from omnigraph_core.load.request import Rejecting
+    from omnigraph_core.load.roles import Elsewhere, Source, SourceMaker
+    from omnigraph_core.load.run import Load, Loaded
     from omnigraph_core.migrate.apply import Applied
-    from omnigraph_core.spark.options import SparkOptions
 
 
 class GraphWrites(OpenGraph):
@@ -55,58 +58,104 @@ class GraphWrites(OpenGraph):
 
         request = QueryRequest(source, source_name, name, params, param_texts)
         intent = Intent(WriterKind.MUTATION, self._signed(actor), message=message, if_commit=if_commit)
-        return run_mutation(self.door, self._line(branch), request, intent, dry_run=dry_run)
+        return run_mutation(
+            self._door_for(dry_run=dry_run), self._line(branch), request, intent, dry_run=dry_run
+        )
 
     def load(
         self,
-        paths: Sequence[str],
-        mode: LoadMode,
+        data: LoadData,
+        mode: LoadMode | str,
         *,
         branch: str = layout.MAIN_BRANCH,
         source: str | None = None,
-        format_: Format | None = None,
-        type_name: str | None = None,
+        format: Format | str | None = None,
+        type: str | None = None,
         actor: str | None = None,
         message: str | None = None,
         rejects: str | None = None,
         max_rejects: int | None = None,
         dry_run: bool = False,
-        spark: SparkOptions | None = None,
+        spark: Elsewhere | None = None,
         progress: Progress = silent,
     ) -> Loaded:
-        """Load files, or directories of them, as one commit; `-` is standard input.
+        """Load `data` as one commit, or raise and change nothing.
 
-        Without `format_` a file's name tells it; without `type_name` a CSV or Parquet file's
-        name tells whose rows it has.
+        It is a path or a list of paths (files or directories; `-` is standard input), something
+        with the Arrow C stream interface (a pyarrow table, a data frame of pandas or polars),
+        records, or a mapping from the names of types to any of these.
+
+        A table needs a `type`. Records are `{"type": …, "data": …}` or, with a `type`, their columns.
+        Of a file, its name tells the format and, for CSV and Parquet, the type of its rows, unless
+        they are given.
 
         `source` is a ref: a branch that does not exist yet starts there, and is not made
         unless the load succeeds. With `rejects`, bad records are written to that file and
         the others loaded, unless there are more than `max_rejects` of them. With `spark`, a
         Spark job reads and writes; what comes of it is the same.
         """
-        paths = arguments.paths("paths", paths)
         arguments.texts(branch=branch)
-        arguments.optional_texts(source=source, type_name=type_name, actor=actor, message=message)
+        arguments.optional_texts(source=source, type=type, actor=actor, message=message)
         arguments.optional_texts(rejects=rejects)
         arguments.count("max_rejects", max_rejects)
         arguments.flags(dry_run=dry_run)
         arguments.called("progress", progress)
-        from omnigraph_core.change.plan import Intent
-        from omnigraph_core.history.travel import snapshot_at
-        from omnigraph_core.load.inputs import resolve_inputs
+        from omnigraph_core.load.in_memory import Resolver, paths_in, plain_paths
         from omnigraph_core.load.local import LocalSource
         from omnigraph_core.load.modes import LoadMode
         from omnigraph_core.load.rejects import RejectsFile
-        from omnigraph_core.load.request import LoadRequest, Rejecting
+        from omnigraph_core.load.request import Rejecting
+        from omnigraph_core.load.roles import Elsewhere
+
+        mode = arguments.choice("mode", mode, LoadMode)
+        format_ = None if format is None else arguments.choice("format", format, Format)
+        arguments.instance("spark", spark, (Elsewhere, NoneType), "Spark options or None")
+        if rejects is not None:
+            self._refuse_as_output(rejects, paths_in(data))
+        rejecting = None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects)
+
+        def source_of(load: Load) -> Source:
+            if spark is not None:
+                return spark.source(load, (plain_paths(data, type), format_, type), self.settings)
+            resolver = Resolver(load.schema, format_, self.settings.s3, load.budget)
+            return LocalSource(resolver.inputs(data, type))
+
+        return self.load_from(
+            source_of,
+            mode,
+            branch=branch,
+            source=source,
+            actor=actor,
+            message=message,
+            rejecting=rejecting,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def load_from(
+        self,
+        make_source: SourceMaker,
+        mode: LoadMode,
+        *,
+        branch: str = layout.MAIN_BRANCH,
+        source: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        rejecting: Rejecting | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> Loaded:
+        """The same with rows of any origin, which `make_source` names once it is known what they meet."""
+        from omnigraph_core.change.plan import Intent
+        from omnigraph_core.history.travel import snapshot_at
+        from omnigraph_core.load.request import LoadRequest
         from omnigraph_core.load.run import Load
         from omnigraph_core.write.attempt import Attempt
         from omnigraph_core.write.plan import WriterKind
 
-        mode = arguments.choice("mode", mode, LoadMode)
-        format_ = None if format_ is None else arguments.choice("format_", format_, Format)
-        signed = self._signed(actor)
-        if rejects is not None:
-            self._refuse_as_output(rejects, paths)
+        signed, door = self._signed(actor), self._door_for(dry_run=dry_run)
+        if not dry_run:  # before hours of reading
+            self._storage.require_writable()
         start = self._start_of(branch, source)
         base = self.snapshot(branch) if start is None else snapshot_at(self._manifest, start)
         schema_hash = Attempt(base, self._schemas).schema_hash
@@ -118,20 +167,12 @@ class GraphWrites(OpenGraph):
             Intent(WriterKind.LOAD, signed, message=message),
             self.settings.memory_limit_bytes,
             self.settings.load_concurrency,
-            None if rejects is None else Rejecting(RejectsFile(rejects), max_rejects),
+            rejecting,
             dry_run,
             called=branch,
         )
-        load = Load(self.door, schema, schema_hash, request, progress)
-        if spark is None:
-            inputs = resolve_inputs(paths, schema, format_, type_name, self.settings.s3, load.budget)
-            return load.run(LocalSource(inputs))
-        from omnigraph_core.spark.load import spark_source
-        from omnigraph_core.spark.options import SparkOptions
-
-        arguments.instance("spark", spark, SparkOptions, "Spark options or None")
-        asked = (paths, format_, type_name)
-        return load.run(spark_source(self.door, self.settings, spark, schema, request, asked, progress))
+        load = Load(door, schema, schema_hash, request, progress)
+        return load.run(make_source(load))
 
     def _refuse_as_output(self, rejects: str, paths: Sequence[str]) -> None:
         """Records that are set aside must not take the place of those that are read."""

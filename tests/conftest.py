@@ -5,8 +5,10 @@ from __future__ import annotations
 import compileall
 import functools
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pytest
 from omnigraph_core import faults
 from omnigraph_core.settings import Settings
 from tests.support import warm
-from tests.support.processes import OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
+from tests.support.processes import NOBODY, OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
 from tests.support.records import PEOPLE
 
 pytest_plugins = ["tests.support.s3server"]
@@ -78,6 +80,18 @@ def people(tmp_path: Path) -> Path:
     path = tmp_path / "people.pg"
     path.write_text(PEOPLE)
     return path
+
+
+@pytest.fixture
+def reachable_path() -> Iterator[Path]:
+    """A directory that every user can reach, which is not so of pytest's own."""
+    made = Path(tempfile.mkdtemp())
+    made.chmod(0o755)
+    probe = subprocess.run([*NOBODY, "ls", str(made)], check=False)
+    if probe.returncode:
+        pytest.skip("other users cannot reach the directory of the tests")
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.fixture

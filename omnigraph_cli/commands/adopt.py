@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.consent import consents, is_terminal
+from omnigraph_cli.consent import asks, consents, is_terminal
 from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core import shapes
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         """
         from omnigraph_core.graph import OpenMode
 
-        graph = run.open(OpenMode.READ_ONLY)
+        graph = run.open(OpenMode.AS_IS)
         if not graph.is_original():
             if graph.has_pending():
                 graph.prepare_for_writing(patient=True)
@@ -62,6 +62,7 @@ def _ask(run: Run, plan: Adopted) -> None:
             "adopting needs consent: the original cannot use the graph afterwards",
             hint="say --yes, or --dry-run to see what would be done",
         )
+    asks(run)
     for line in _lines(plan):
         run.output.remark(line)
     if not consents("adopt it? The original cannot use it afterwards"):

@@ -11,10 +11,12 @@ import typer
 
 from omnigraph_cli.commands.diff import diff_format
 from omnigraph_cli.commit_lines import LIMITS
+from omnigraph_cli.completing import one_of
 from omnigraph_cli.diff_formats import DiffFormat, escaped
 from omnigraph_cli.options import BranchOption, SnapshotOption, named_entity, one_target
 from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.run import Run, command
+from omnigraph_cli.tables import Id, OrBefore
 from omnigraph_cli.times import shown_time
 from omnigraph_core import shapes
 from omnigraph_core.values.shown import clipped, one_line
@@ -49,7 +51,7 @@ def register(app: typer.Typer) -> None:
                 "--format",
                 metavar="|".join(DiffFormat),
                 help="The output format; default table on a terminal, otherwise JSON lines.",
-                autocompletion=lambda: list(DiffFormat),
+                autocompletion=one_of(*DiffFormat),
             ),
         ] = None,
     ) -> None:
@@ -72,7 +74,7 @@ def register(app: typer.Typer) -> None:
 def _write(run: Run, found: Blame, form: DiffFormat) -> None:
     if form is DiffFormat.TABLE:
         title = f"{found.entity.name} {clipped(found.entity_id)} at {found.commit.commit_id}"
-        cells = [_cells(each, short=sys.stdout.isatty()) for each in found.origins]
+        cells = [_cells(each) for each in found.origins]
         run.output.rows(shapes.blame(found), title, _COLUMNS, cells)
     else:
         for line in _lines(found, form):
@@ -91,16 +93,15 @@ def _lines(found: Blame, form: DiffFormat) -> Iterator[str]:
         yield f"| {' | '.join(_COLUMNS)} |"
         yield f"|{'---|' * len(_COLUMNS)}"
         for each in found.origins:
-            yield f"| {' | '.join(escaped(one_line(cell)) for cell in _cells(each, short=False))} |"
+            yield f"| {' | '.join(escaped(one_line(cell)) for cell in _cells(each))} |"
 
 
-def _cells(of: Origin, *, short: bool) -> tuple[str, ...]:
+def _cells(of: Origin) -> tuple[str, ...]:
     commit = of.commit
-    commit_id = commit.commit_id[-8:] if short else commit.commit_id
     return (
         of.property,
         clipped(json.dumps(shapes.value(of.value), ensure_ascii=False)),
-        commit_id if of.limit is None else f"{commit_id} or before",
+        Id(commit.commit_id) if of.limit is None else OrBefore(commit.commit_id),
         shown_time(commit.created_at),
         commit.actor_id or "",
         commit.message or commit.operation or "",

@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
     @command(
         group,
         "get",
+        is_text=False,
         takes_graph=False,
         examples=[
             "omnigraph blob get node Photo p1 image --out p1.jpg",

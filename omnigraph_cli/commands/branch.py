@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph_cli.commands import merging
-from omnigraph_cli.consent import consents
-from omnigraph_cli.options import complete_branch
+from omnigraph_cli.completing import complete_other_branch, complete_ref
+from omnigraph_cli.consent import asks, consents
+from omnigraph_cli.output import counted
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group, echo_target
 from omnigraph_core import layout, shapes
-from omnigraph_core.errors import RefusedError
+from omnigraph_core.errors import NotFoundError, RefusedError
 
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The branch.", autocompletion=complete_branch)
-]
+if TYPE_CHECKING:
+    from omnigraph_core.graph import Graph
 
 
 def register(app: typer.Typer) -> None:
     group = command_group(app, "branch", help="Create, list, merge and delete branches.")
     merging.register_branch(group)
+    for each in (_register_create, _register_list, _register_delete, _register_rename, _register_undelete):
+        each(group)
 
+
+def _register_create(group: typer.Typer) -> None:
     @command(
         group,
         "create",
@@ -38,8 +43,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--from",
                 metavar="REF",
-                help="Where the branch starts; default main.",
-                autocompletion=complete_branch,
+                help="Where the branch starts.",
+                autocompletion=complete_ref,
             ),
         ] = layout.MAIN_BRANCH,
     ) -> None:
@@ -52,13 +57,39 @@ def register(app: typer.Typer) -> None:
         content = shapes.branch_created(graph.location.uri, name.strip(), source, run.actor, commit)
         run.output.result(content, f"created branch {name.strip()} from {source}")
 
-    @command(group, "list", examples=["omnigraph branch list", "omnigraph branch list --json"])
-    def list_(run: Run) -> None:
-        """List the branches."""
+
+def _register_list(group: typer.Typer) -> None:
+    @command(
+        group,
+        "list",
+        lists_ids=True,
+        examples=["omnigraph branch list", "omnigraph branch list --long", "omnigraph branch list --json"],
+    )
+    def list_(
+        run: Run,
+        long: Annotated[
+            bool,
+            typer.Option("--long", help="With head, age, actor, and commits ahead of and behind main."),
+        ] = False,
+    ) -> None:
+        """List the branches: on a terminal with their heads, in a pipe their names."""
         graph = open_for_listing(run)
         names = graph.branches()
-        run.output.result(shapes.branch_list(names), *names)
+        content = shapes.branch_list(names)
+        if not long and (run.is_json or not sys.stdout.isatty()):
+            run.output.result(content, *names)
+            return
+        from omnigraph_cli.branch_lines import COLUMNS, standings
+        from omnigraph_core.ids import now_us
 
+        found = standings(graph, names)
+        content = {**content, "heads": [each.content() for each in found]}
+        now = now_us()
+        rows = [each.row(now) for each in found]
+        run.output.rows(content, counted(len(names), "branch", "branches"), COLUMNS, rows)
+
+
+def _register_delete(group: typer.Typer) -> None:
     @command(
         group,
         "delete",
@@ -68,20 +99,40 @@ def register(app: typer.Typer) -> None:
     )
     def delete(
         run: Run,
-        name: NameArgument,
-        yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+        name: Annotated[
+            str, typer.Argument(metavar="NAME", help="The branch.", autocompletion=complete_other_branch)
+        ],
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     ) -> None:
         """Delete a branch; `branch undelete` brings it back until cleanup, or until its name is used."""
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_WRITE)
-        if not yes and not consents(f"Delete branch {name.strip()}?"):
-            raise RefusedError(f"branch '{name.strip()}' was not deleted")
+        called = name.strip()
+        if not yes and asks(run) and not consents(f"Delete branch {called}{_at_stake(graph, called)}?"):
+            raise RefusedError(f"branch '{called}' was not deleted")
         echo_target(run, "branch delete", graph.location)
         graph.delete_branch(name, actor=run.actor, message=run.message)
-        content = shapes.branch_deleted(graph.location.uri, name.strip(), run.actor)
-        run.output.result(content, f"deleted branch {name.strip()}")
+        content = shapes.branch_deleted(graph.location.uri, called, run.actor)
+        run.output.result(content, f"deleted branch {called}")
+        run.output.remark(f"until cleanup, `omnigraph branch undelete {called}` brings it back")
 
+
+def _at_stake(graph: Graph, name: str) -> str:
+    """What would be lost: the commits that no other branch has."""
+    from omnigraph_cli.branch_lines import only_on
+
+    try:
+        graph.snapshot(name)
+    except NotFoundError:
+        return ""
+    found = len(only_on(graph, name))
+    if not found:
+        return "; other branches have all its commits"
+    return f" with {counted(found, 'commit')} that no other branch has"
+
+
+def _register_rename(group: typer.Typer) -> None:
     @command(
         group,
         "rename",
@@ -92,7 +143,7 @@ def register(app: typer.Typer) -> None:
     def rename(
         run: Run,
         old: Annotated[
-            str, typer.Argument(metavar="OLD", help="The branch.", autocompletion=complete_branch)
+            str, typer.Argument(metavar="OLD", help="The branch.", autocompletion=complete_other_branch)
         ],
         new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
     ) -> None:
@@ -105,6 +156,8 @@ def register(app: typer.Typer) -> None:
         content = shapes.branch_renamed(graph.location.uri, old.strip(), new.strip(), run.actor)
         run.output.result(content, f"renamed branch {old.strip()} to {new.strip()}")
 
+
+def _register_undelete(group: typer.Typer) -> None:
     @command(
         group,
         "undelete",

@@ -67,10 +67,9 @@ def register(app: typer.Typer) -> None:
         content = shapes.changed(changed, target, run.actor, dry_run=dry_run)
         counts = f"{counted(changed.affected_nodes, 'node')}, {counted(changed.affected_edges, 'edge')}"
         verb = "would change" if dry_run else "changed"
-        run.output.result(content, f"{verb} {target} via {changed.query_name}: {counts}")
+        made = [] if changed.commit_id is None else [f"commit {changed.commit_id}"]
+        run.output.result(content, f"{verb} {target} via {changed.query_name}: {counts}", *made)
         for warning in changed.warnings:
             run.output.remark(f"warning: {warning}")
-        if changed.commit_id is not None:
-            run.output.remark(f"commit {changed.commit_id}")
-        elif not dry_run:
+        if changed.commit_id is None and not dry_run:
             run.output.remark("nothing matched; no commit was made")

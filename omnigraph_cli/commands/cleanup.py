@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.consent import consents, is_terminal
+from omnigraph_cli.consent import asks, consents, is_terminal
 from omnigraph_cli.exits import ANSWER_IS_NO
 from omnigraph_cli.output import counted
-from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.progress import progress_of
 from omnigraph_cli.run import Run, command
 from omnigraph_core import shapes
 from omnigraph_core.errors import RefusedError, UsageError
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
         app,
         "cleanup",
         writes=True,
+        has_progress=True,
         examples=[
             "omnigraph cleanup --dry-run",
             "omnigraph cleanup --keep 20",
@@ -68,9 +69,9 @@ def register(app: typer.Typer) -> None:
 
         policy = checked_policy(keep, older_than_s, grace_s, force=force)
         if not (dry_run or yes):
-            _ask(has_policy=keep is not None or older_than is not None, keep=policy.keep)
+            _ask(run, has_policy=keep is not None or older_than is not None, keep=policy.keep)
         graph = run.open(OpenMode.READ_ONLY if dry_run else OpenMode.READ_WRITE)
-        with progress_bar(wanted=run.shows_progress) as progress:
+        with progress_of(run) as progress:
             result = graph.cleanup(
                 keep=keep,
                 older_than_s=older_than_s,
@@ -107,7 +108,7 @@ def _branches(names: Sequence[str]) -> str:
 def _row(table: CleanedTable) -> tuple[object, ...]:
     """Before and after, one lineage a line."""
     before, after = table.before, table.after
-    what = f"{table.rows} rows" if table.rows else table.action
+    what = counted(table.rows, "row") if table.rows else table.action
     return (
         table.table_key,
         table.branch,
@@ -119,14 +120,17 @@ def _row(table: CleanedTable) -> tuple[object, ...]:
     )
 
 
-def _ask(*, has_policy: bool, keep: int) -> None:
+def _ask(run: Run, *, has_policy: bool, keep: int) -> None:
     """On a terminal a person is asked; elsewhere a policy that was named is consent."""
     if not is_terminal() and not has_policy:
         raise RefusedError(
             "cleanup removes data for good, and no policy was named",
             hint="name one, such as --keep 10, or say --yes",
         )
-    if is_terminal() and not consents(f"remove what is older than the newest {keep} commits of each branch?"):
+    if is_terminal():
+        asks(run)
+    newest = counted(keep, "newest commit", "newest commits")
+    if is_terminal() and not consents(f"remove what is older than the {newest} of each branch?"):
         raise RefusedError("nothing was removed", hint="--yes skips the question")
 
 

@@ -12,11 +12,13 @@ import typer
 
 from omnigraph_cli.addressing import given_place
 from omnigraph_cli.commit_lines import LIMITS, Drawing, line_of, names_of_commits
+from omnigraph_cli.completing import complete_ref, complete_type
 from omnigraph_cli.diff_formats import DiffFormat, WrittenDiff
-from omnigraph_cli.options import BranchOption, complete_branch, named_entity
-from omnigraph_cli.output import JsonOutput
+from omnigraph_cli.options import BranchOption, named_entity
+from omnigraph_cli.output import JsonObject, JsonOutput, counted
 from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group
+from omnigraph_cli.tables import Id, terminal_columns
 from omnigraph_cli.times import shown_time
 from omnigraph_core import shapes
 from omnigraph_core.errors import NotFoundError, UsageError
@@ -24,7 +26,9 @@ from omnigraph_core.values.shown import clipped
 
 if TYPE_CHECKING:
     from omnigraph_core.diff.touches import Unknown
+    from omnigraph_core.graph import Graph
     from omnigraph_core.history.log import GraphCommit
+    from omnigraph_core.history.removed import Removals
 
 _FILTERS: dict[str, Callable[[GraphCommit], str | None]] = {
     "actor": lambda commit: commit.actor_id,
@@ -41,21 +45,38 @@ CommitArgument = Annotated[
     typer.Argument(
         metavar="GRAPH|REF",
         help="The commit; or the graph, and then the commit.",
-        autocompletion=complete_branch,
+        autocompletion=complete_ref,
     ),
 ]
 SecondArgument = Annotated[
     str | None,
-    typer.Argument(metavar="REF", help="The commit, after the graph.", autocompletion=complete_branch),
+    typer.Argument(metavar="REF", help="The commit, after the graph.", autocompletion=complete_ref),
+]
+
+
+LimitOption = Annotated[int | None, typer.Option("--limit", metavar="N", help="Show only the newest N.")]
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="K=V",
+        help="Show only commits where K is V; K is one of " + ", ".join(_FILTERS) + ". Repeatable: "
+        "different keys must all match, the same key twice means either value.",
+    ),
 ]
 
 
 def register(app: typer.Typer) -> None:
     group = command_group(app, "commit", help="Show the commit history.")
+    _register_list(group, app)
+    _register_show(group, app)
 
+
+def _register_list(group: typer.Typer, app: typer.Typer) -> None:
     @command(
         group,
         "list",
+        lists_ids=True,
         elsewhere={"log": app},
         examples=[
             "omnigraph commit list",
@@ -68,22 +89,20 @@ def register(app: typer.Typer) -> None:
     def list_(
         run: Run,
         branch: BranchOption = None,
-        limit: Annotated[int | None, typer.Option(metavar="N", help="Show only the newest N.")] = None,
-        filters: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--filter",
-                metavar="K=V",
-                help="Show only commits where K is V; K is one of " + ", ".join(_FILTERS) + ". Repeatable: "
-                "different keys must all match, the same key twice means either value.",
-            ),
-        ] = None,
+        limit: LimitOption = None,
+        filters: FilterOption = None,
         oneline: Annotated[bool, typer.Option("--oneline", help="Print one short line per commit.")] = False,
         draws: Annotated[
             bool, typer.Option("--graph", help="Draw how the commits descend from each other.")
         ] = False,
         type_name: Annotated[
-            str | None, typer.Option("--type", metavar="T", help="Show only commits that changed this type.")
+            str | None,
+            typer.Option(
+                "--type",
+                metavar="T",
+                help="Show only commits that changed this type.",
+                autocompletion=complete_type,
+            ),
         ] = None,
         entity: Annotated[
             str | None,
@@ -102,38 +121,57 @@ def register(app: typer.Typer) -> None:
         if entity is not None:
             type_name, entity_id = named_entity(entity, "--entity")
         graph = open_for_listing(run)
-        removals = graph.removals()
         found = graph.commits(branch, type_name=type_name, entity_id=entity_id)
         if entity is not None and not (found.commits or found.unknown):
             raise NotFoundError(f"there never was {clipped(entity)} in these commits")
         chosen = [commit for commit in found.commits if _matches(commit, wanted)]
         drawing = Drawing(chosen, graph.commits(branch).commits) if draws else None
-        chosen = chosen if drawing is None else drawing.commits
-        shown = chosen[:limit]
+        shown = (chosen if drawing is None else drawing.commits)[:limit]
+        removals = graph.removals()
         content = shapes.commit_list(shown, removals)
         if type_name is not None:
             content |= shapes.unknown_changes(found.unknown)
             _say_unknown(run, found.unknown)
         if drawing is not None:
             names = names_of_commits(graph)
-            run.output.drawing(content, drawing.text(limit, names, is_colored=run.output.is_colored()))
-            return
-        if oneline:
-            run.output.result(content, *map(line_of, shown))
-            return
-        columns = ["commit", "when", "branch", "actor", "operation", "message"]
-        rows = [
-            (c.commit_id, shown_time(c.created_at), c.shown_branch, c.actor_id, c.operation, c.message)
-            for c in shown
-        ]
-        run.output.rows(content, f"{len(shown)} commits", columns, rows)
-        moved = graph.moved_branches() if branch is None else []
-        if moved:
-            run.output.remark(f"not listed, because the graph was moved: the commits of {', '.join(moved)}")
-        removed = sum(removals.removed_at(commit) is not None for commit in shown)
-        if removed:
-            run.output.remark(f"cleanup has removed what {removed} of them held")
+            run.output.drawing(
+                content, drawing.text(limit, names, removals, is_colored=run.output.is_colored())
+            )
+        elif oneline:
+            room = terminal_columns() if sys.stdout.isatty() else None
+            run.output.result(
+                content, *(line_of(each, removals, whole=run.full_ids, room=room) for each in shown)
+            )
+        else:
+            _list(run, graph, shown, content, removals, all_branches=branch is None)
 
+
+def _list(
+    run: Run,
+    graph: Graph,
+    shown: Sequence[GraphCommit],
+    content: JsonObject,
+    removals: Removals,
+    *,
+    all_branches: bool,
+) -> None:
+    columns = ["commit", "when", "branch", "actor", "operation", "message"]
+    rows = [
+        [Id(c.commit_id), shown_time(c.created_at), c.shown_branch, c.actor_id, c.operation, c.message]
+        for c in shown
+    ]
+    gone = [removals.removed_at(commit) for commit in shown]
+    if any(gone):
+        columns.append("removed")
+        for row, when in zip(rows, gone, strict=True):
+            row.append(None if when is None else f"by cleanup, {shown_time(when)}")
+    run.output.rows(content, counted(len(shown), "commit"), columns, rows)
+    moved = graph.moved_branches() if all_branches else []
+    if moved:
+        run.output.remark(f"not listed, because the graph was moved: the commits of {', '.join(moved)}")
+
+
+def _register_show(group: typer.Typer, app: typer.Typer) -> None:
     @command(
         group,
         "show",
@@ -176,8 +214,9 @@ def _show(run: Run, ref: str, *, changes: bool) -> None:
     commit = graph.commit(ref)
     removed_at = graph.removals().removed_at(commit)
     content = shapes.commit(commit, graph.removals())
+    described = _described(commit, removed_at, _repaired(graph, commit))
     if not changes:
-        run.output.result(content, *_described(commit, removed_at))
+        run.output.result(content, *described)
         return
     from omnigraph_core.diff.records import Op
 
@@ -186,7 +225,7 @@ def _show(run: Run, ref: str, *, changes: bool) -> None:
         for text in written.json_after(content):
             DiffFormat.JSON.put(sys.stdout, text)
         return
-    run.output.result(content, *_described(commit), "")
+    run.output.result(content, *described, "")
     for text in written.text(DiffFormat.TABLE):
         DiffFormat.TABLE.put(sys.stdout, text)
 
@@ -213,7 +252,20 @@ def _matches(commit: GraphCommit, wanted: dict[str, set[str]]) -> bool:
     return all((_FILTERS[key](commit) or "") in values for key, values in wanted.items())
 
 
-def _described(commit: GraphCommit, removed_at: int | None = None) -> list[str]:
+def _repaired(graph: Graph, commit: GraphCommit) -> str | None:
+    """Whose write a repair was for, and what became of it."""
+    from omnigraph_core.history.recoveries import RECOVERY_ACTOR
+
+    if commit.actor_id != RECOVERY_ACTOR:
+        return None
+    for each in graph.recoveries():
+        if each.graph_commit_id == commit.commit_id:
+            by = each.recovery_for_actor or "an unknown writer"
+            return f"{each.recovery_kind} a {each.sidecar_writer_kind} by {by}, operation {each.operation_id}"
+    return None
+
+
+def _described(commit: GraphCommit, removed_at: int | None, repaired: str | None) -> list[str]:
     facts = {
         "commit": commit.commit_id,
         "branch": f"{commit.shown_branch}, manifest version {commit.manifest_version}",
@@ -222,6 +274,7 @@ def _described(commit: GraphCommit, removed_at: int | None = None) -> list[str]:
         "actor": commit.actor_id,
         "when": shown_time(commit.created_at),
         "operation": commit.operation,
+        "repair": repaired,
         "schema": commit.schema_hash,
         "removed": None if removed_at is None else f"by cleanup, {shown_time(removed_at)}",
     }

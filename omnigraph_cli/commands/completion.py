@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     @command(
         app,
         "completion",
+        is_text=False,
         takes_graph=False,
         needs_settings=False,
         examples=[

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.completing import complete_ref, complete_type, one_of
 from omnigraph_cli.diff_formats import DiffFormat, WrittenDiff
 from omnigraph_cli.exits import ANSWER_IS_NO
-from omnigraph_cli.options import complete_branch, named_entity
+from omnigraph_cli.options import named_entity
 from omnigraph_cli.output import JsonOutput
 from omnigraph_cli.run import Run, command
 from omnigraph_core.errors import NotFoundError, UsageError
@@ -33,19 +34,25 @@ def register(app: typer.Typer) -> None:
     def diff(
         run: Run,
         a: Annotated[
-            str, typer.Argument(metavar="A", help="The earlier state.", autocompletion=complete_branch)
+            str, typer.Argument(metavar="A", help="The earlier state.", autocompletion=complete_ref)
         ],
         b: Annotated[
             str | None,
             typer.Argument(
                 metavar="[B]",
                 help="The later state. Without it, the difference is that of A to its parent.",
-                autocompletion=complete_branch,
+                autocompletion=complete_ref,
             ),
         ] = None,
         stat: Annotated[bool, typer.Option("--stat", help="Print only how many entities differ.")] = False,
         types: Annotated[
-            list[str] | None, typer.Option("--type", metavar="T", help="Compare only this type. Repeatable.")
+            list[str] | None,
+            typer.Option(
+                "--type",
+                metavar="T",
+                help="Compare only this type. Repeatable.",
+                autocompletion=complete_type,
+            ),
         ] = None,
         ops: Annotated[
             list[str] | None,
@@ -60,7 +67,7 @@ def register(app: typer.Typer) -> None:
                 "--format",
                 metavar="|".join(DiffFormat),
                 help="The output format; default table on a terminal, otherwise JSON lines.",
-                autocompletion=lambda: list(DiffFormat),
+                autocompletion=one_of(*DiffFormat),
             ),
         ] = None,
         exit_code: Annotated[

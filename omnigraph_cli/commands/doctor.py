@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph_cli.exits import ANSWER_IS_NO
-from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.output import counted
+from omnigraph_cli.progress import progress_of
 from omnigraph_cli.run import Run, command
 from omnigraph_core import shapes
 
@@ -26,7 +27,7 @@ def _with_options(finding: Finding) -> Finding:
 def register(app: typer.Typer) -> None:
     examples = ["omnigraph doctor", "omnigraph doctor --deep --json"]
 
-    @command(app, "doctor", examples=examples)
+    @command(app, "doctor", has_progress=True, examples=examples)
     def doctor(
         run: Run,
         deep: Annotated[
@@ -41,7 +42,7 @@ def register(app: typer.Typer) -> None:
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_ONLY)
-        with progress_bar(wanted=run.shows_progress) as progress:
+        with progress_of(run) as progress:
             found = [_with_options(each) for each in graph.doctor(deep=deep, progress=progress)]
         content = shapes.findings(found, graph.location.uri)
         if not found:
@@ -49,6 +50,6 @@ def register(app: typer.Typer) -> None:
             return
         columns = ("severity", "code", "where", "what", "fix")
         rows = [(each.severity.value, each.code, each.where, each.message, each.fix) for each in found]
-        run.output.rows(content, "1 finding" if len(found) == 1 else f"{len(found)} findings", columns, rows)
+        run.output.rows(content, counted(len(found), "finding"), columns, rows)
         if any(each.counts for each in found):
             raise typer.Exit(ANSWER_IS_NO)

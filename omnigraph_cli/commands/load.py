@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.completing import complete_ref, complete_type, one_of
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import SPARK_HINT_BYTES
-from omnigraph_cli.options import SPARK_FORMAT, BranchOption, DataFormatOption, complete_branch, data_format
+from omnigraph_cli.options import SPARK_FORMAT, BranchOption, DataFormatOption, data_format
 from omnigraph_cli.output import JsonOutput, counted
-from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.progress import progress_of
 from omnigraph_cli.run import Run, command, echo_target
+from omnigraph_cli.sources import await_stdin
+from omnigraph_cli.spark_options import (
+    DeployModeOption,
+    MasterOption,
+    PackagesOption,
+    PyFilesOption,
+    SparkConfOption,
+    SparkGiven,
+    SparkHomeOption,
+)
 from omnigraph_core import shapes
 from omnigraph_core.errors import ErrorKind, UsageError
 from omnigraph_core.outputs import STANDARD
@@ -45,7 +56,7 @@ ModeOption = Annotated[
         metavar="|".join(_MODES),
         help="append: every entity must be new. merge: add new entities, replace existing ones. "
         "overwrite: replace all rows of each type in the input.",
-        autocompletion=lambda: list(_MODES),
+        autocompletion=one_of(*_MODES),
     ),
 ]
 SourceOption = Annotated[
@@ -54,7 +65,7 @@ SourceOption = Annotated[
         "--from",
         metavar="REF",
         help="If the branch does not exist, create it from REF, provided the load succeeds.",
-        autocompletion=complete_branch,
+        autocompletion=complete_ref,
     ),
 ]
 TypeOption = Annotated[
@@ -63,6 +74,7 @@ TypeOption = Annotated[
         "--type",
         metavar="T",
         help="The type of the rows, for a CSV or Parquet file that is not named after it.",
+        autocompletion=complete_type,
     ),
 ]
 RejectsOption = Annotated[
@@ -85,42 +97,6 @@ SparkOption = Annotated[
     bool,
     typer.Option("--spark", help="Load with a Spark job; for very large inputs."),
 ]
-MasterOption = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="The Spark master; default local[*].")
-]
-DeployModeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--deploy-mode",
-        metavar="client|cluster",
-        help="Where the driver runs; cluster requires graph and input on s3://.",
-        autocompletion=lambda: ["client", "cluster"],
-    ),
-]
-SparkConfOption = Annotated[
-    list[str] | None,
-    typer.Option("--spark-conf", metavar="K=V", help="A Spark setting. Repeatable."),
-]
-PyFilesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--py-files",
-        metavar="FILES",
-        help="Python code for the executors; see `omnigraph spark package`.",
-    ),
-]
-PackagesOption = Annotated[
-    list[str] | None,
-    typer.Option("--packages", metavar="COORDINATES", help="Maven packages for Spark."),
-]
-SparkHomeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--spark-home",
-        metavar="DIR",
-        help="The Spark installation; default SPARK_HOME, else the one in pyspark.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -128,6 +104,7 @@ def register(app: typer.Typer) -> None:
         app,
         "load",
         writes=True,
+        has_progress=True,
         examples=[
             "omnigraph load --data people.jsonl --mode append",
             "omnigraph load --data nodes.jsonl --data edges.jsonl --mode merge --branch nightly --from main",
@@ -168,7 +145,7 @@ def register(app: typer.Typer) -> None:
         given = _Given(data, mode, format_, rejects, max_rejects, spark=spark)
         if rejects == STANDARD and isinstance(run.output, JsonOutput):
             raise UsageError("--rejects - and --json would both write to standard output")
-        options = _SparkGiven(
+        options = SparkGiven(
             master,
             deploy_mode,
             tuple(spark_conf or ()),
@@ -201,8 +178,8 @@ class _Given:
             raise UsageError("--data - was given twice", hint="standard input can be read only once")
         if self.max_rejects is not None and (self.rejects is None or self.max_rejects < 0):
             raise UsageError("--max-rejects requires --rejects FILE and a number that is not negative")
-        if "-" in self.data and sys.stdin is None:
-            raise UsageError("standard input is closed")
+        if "-" in self.data:
+            await_stdin("records")
 
     @property
     def reader(self) -> str | None:
@@ -235,14 +212,14 @@ def _load(
     graph = run.open(OpenMode.READ_WRITE)
     target = run.branch(branch)
     echo_target(run, "load", graph.location)
-    with _rejects_place(given.rejects) as rejects, progress_bar(wanted=run.shows_progress) as progress:
+    with _rejects_place(given.rejects) as rejects, progress_of(run) as progress:
         loaded = graph.load(
             given.data,
             LoadMode(given.mode),
             branch=target,
             source=source,
-            format_=None if given.own_format is None else Format(given.own_format),
-            type_name=type_name,
+            format=None if given.own_format is None else Format(given.own_format),
+            type=type_name,
             actor=run.actor,
             message=run.message,
             rejects=rejects,
@@ -252,7 +229,7 @@ def _load(
             progress=progress,
         )
     content = shapes.loaded(loaded, graph.location.uri, target, source, dry_run=dry_run)
-    summary = _summary(loaded, target, dry_run=dry_run)
+    summary = [*_summary(loaded, target, dry_run=dry_run), *_commit_of(loaded)]
     if given.rejects == STANDARD:
         for line in summary:
             run.output.remark(line)
@@ -302,41 +279,17 @@ def _size_of(paths: list[str]) -> int:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class _SparkGiven:
-    """The Spark options, as given."""
-
-    master: str | None
-    deploy_mode: str | None
-    conf: tuple[str, ...]
-    py_files: tuple[str, ...]
-    packages: tuple[str, ...]
-    spark_home: str | None
-    reader: str | None
-
-    def options(self, *, wanted: bool) -> SparkOptions | None:
-        if not wanted:
-            if self != _SparkGiven(None, None, (), (), (), None, None):
-                raise UsageError("Spark options require --spark")
-            return None
-        from omnigraph_core.spark.options import LOCAL_MASTER, SparkOptions
-
-        return SparkOptions(
-            self.master or LOCAL_MASTER,
-            self.deploy_mode,
-            self.conf,
-            self.py_files,
-            self.packages,
-            self.spark_home,
-            self.reader,
-        )
-
-
 def _summary(loaded: Loaded, branch: str, *, dry_run: bool) -> list[str]:
     verb = "would load" if dry_run else "loaded"
     lines = [f"{verb} {branch} ({loaded.mode}): {counted(loaded.total, 'entity', 'entities')}"]
-    lines += [f"  {key:<32}{count:>12}" for key, count in loaded.counts.items()]
+    names = max(map(len, loaded.counts), default=0)
+    digits = max((len(f"{count}") for count in loaded.counts.values()), default=0)
+    lines += [f"  {key:<{names}}  {count:>{digits}}" for key, count in loaded.counts.items()]
     return lines
+
+
+def _commit_of(loaded: Loaded) -> list[str]:
+    return [] if loaded.commit_id is None else [f"commit {loaded.commit_id}"]
 
 
 def _remarks(loaded: Loaded, seconds: float, *, dry_run: bool) -> list[str]:
@@ -349,7 +302,8 @@ def _remarks(loaded: Loaded, seconds: float, *, dry_run: bool) -> list[str]:
     if loaded.branch_created:
         remarks.append("the branch was created")
     if loaded.commit_id is not None:
-        remarks.append(f"commit {loaded.commit_id}, {seconds:.1f} s")
+        remarks.append(f"took {seconds:.1f} s")
     elif not dry_run:
-        remarks.append("the input has no records; no commit was made")
+        why = "every record was rejected" if loaded.rejected else "the input has no records"
+        remarks.append(f"{why}; no commit was made")
     return remarks

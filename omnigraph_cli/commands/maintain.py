@@ -9,7 +9,7 @@ import typer
 from omnigraph_cli.commands.cleanup import seconds
 from omnigraph_cli.exits import ANSWER_IS_NO
 from omnigraph_cli.output import counted
-from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.progress import progress_of
 from omnigraph_cli.run import Run, command
 from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
         app,
         "maintain",
         writes=True,
+        has_progress=True,
         examples=["omnigraph maintain", "omnigraph maintain --keep 20 --if-needed"],
     )
     def maintain(
@@ -49,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
         checked_policy(keep, None, grace_s, force=False)
         graph = run.open(OpenMode.READ_WRITE)
-        with progress_bar(wanted=run.shows_progress) as progress:
+        with progress_of(run) as progress:
             result = graph.maintain(
                 keep=keep, grace_s=grace_s, if_needed=if_needed, message=run.message, progress=progress
             )

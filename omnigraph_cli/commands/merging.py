@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.completing import complete_branch, complete_other_branch, complete_ref
 from omnigraph_cli.conflict_file import STANDARD, ConflictFile, read_choices
-from omnigraph_cli.options import BranchOption, complete_branch
+from omnigraph_cli.exits import BY_KIND
+from omnigraph_cli.options import BranchOption
 from omnigraph_cli.output import JsonOutput, counted
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core import shapes
-from omnigraph_core.errors import OmnigraphError, UsageError
+from omnigraph_core.errors import ErrorKind, OmnigraphError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph_core.graph import Graph
+    from omnigraph_core.merge.conflicts import Conflict
     from omnigraph_core.merge.run import Merged
 
 DryRunOption = Annotated[
@@ -68,7 +71,9 @@ def register_merge(place: typer.Typer, *, hidden: bool = False) -> None:
         run: Run,
         source: Annotated[
             str,
-            typer.Argument(metavar="SOURCE", help="The branch to merge.", autocompletion=complete_branch),
+            typer.Argument(
+                metavar="SOURCE", help="The branch to merge.", autocompletion=complete_other_branch
+            ),
         ],
         into: Annotated[
             str | None,
@@ -116,9 +121,10 @@ def register_merge(place: typer.Typer, *, hidden: bool = False) -> None:
                 dry_run=dry_run,
             )
             file.write(result.conflicts, result.heads)
-        _show(run, graph, result, target, source=source, verb="merge", dry_run=dry_run, file=file)
-        if delete_branch and not dry_run:
-            _delete_merged(run, graph, source, result)
+        deleted = _delete_merged(run, graph, source, result) if delete_branch and not dry_run else {}
+        _show(
+            run, graph, result, target, source=source, verb="merge", dry_run=dry_run, file=file, more=deleted
+        )
 
 
 def register_branch(group: typer.Typer) -> None:
@@ -138,7 +144,7 @@ def register_branch(group: typer.Typer) -> None:
             str, typer.Argument(metavar="NAME", help="The branch.", autocompletion=complete_branch)
         ],
         ref: Annotated[
-            str, typer.Argument(metavar="REF", help="The state it gets.", autocompletion=complete_branch)
+            str, typer.Argument(metavar="REF", help="The state it gets.", autocompletion=complete_ref)
         ],
         dry_run: DryRunOption = False,
     ) -> None:
@@ -165,7 +171,10 @@ def register(app: typer.Typer) -> None:
     )
     def revert(
         run: Run,
-        ref: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to take back.")],
+        ref: Annotated[
+            str,
+            typer.Argument(metavar="COMMIT", help="The commit to take back.", autocompletion=complete_ref),
+        ],
         branch: BranchOption = None,
         dry_run: DryRunOption = False,
         strategy: StrategyOption = "fail",
@@ -213,22 +222,36 @@ def _conflicts_to(run: Run, option: str | None) -> Iterator[ConflictFile]:
             yield file
         except MergeConflicts as error:
             file.write(error.conflicts, error.heads)
-            error.hint = (
-                "settle them by --strategy ours or theirs, or one by one: --conflicts FILE, --resolve FILE"
-                if option is None
-                else f'give each line of {option} a "choice", such as "ours" or "theirs"; then --resolve it'
-            )
+            error.hint = _hint(error.conflicts, option)
             raise
 
 
-def _delete_merged(run: Run, graph: Graph, source: str, result: Merged) -> None:
-    """Delete the source, unless somebody has written to it since it was merged."""
+def _hint(conflicts: Sequence[Conflict], option: str | None) -> str:
+    """What settles these: a strategy some, a choice these and others, a change of the data the rest."""
+    from omnigraph_core.merge.conflicts import ROW_KINDS, choices_for
+
+    by_data = "change an entity on either branch, and merge again"
+    chosen = [each.kind for each in conflicts if choices_for(each.kind)]
+    if not chosen:
+        return by_data
+    one_by_one = "one by one: --conflicts FILE, --resolve FILE"
+    if option is not None:
+        lines = "line" if option == STANDARD else f"line of {option}"
+        said = f'give each {lines} a "choice", one of its "choices"; then --resolve'
+    elif any(kind in ROW_KINDS for kind in chosen):
+        said = f"settle them by --strategy ours or theirs, or {one_by_one}"
+    else:
+        said = f"settle them {one_by_one}"
+    return said if len(chosen) == len(conflicts) else f"{said}; for those without any, {by_data}"
+
+
+def _delete_merged(run: Run, graph: Graph, source: str, result: Merged) -> dict[str, object]:
+    """Delete the source, unless somebody has written to it since it was merged. The merge is done."""
     try:
         graph.delete_branch(source, actor=run.actor, only_at=result.source_commit_id)
     except OmnigraphError as error:
-        error.hint = "the merge is done; only the branch was not deleted"
-        raise
-    run.output.remark(f"deleted branch {source}")
+        return shapes.merged_branch_deleted(str(error))
+    return shapes.merged_branch_deleted(None)
 
 
 def _show(
@@ -241,26 +264,30 @@ def _show(
     verb: str,
     dry_run: bool,
     file: ConflictFile | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> None:
     from omnigraph_core.merge.conflicts import shown
 
-    uri = graph.location.uri
-    content = shapes.merged(result, uri, target, run.actor, source=source, dry_run=dry_run)
+    uri, more = graph.location.uri, more or {}
+    content = {**shapes.merged(result, uri, target, run.actor, source=source, dry_run=dry_run), **more}
     text = _told(result, verb, source, target, dry_run=dry_run)
     if file is not None and file.is_standard_output:
         run.output.remark(text)
     else:
-        run.output.result(content, text)
+        made = [] if result.commit_id is None else [f"commit {result.commit_id}"]
+        run.output.result(content, text, *made)
     for step in result.schema_changes:
         run.output.remark(f"schema: {step}")
     for warning in result.warnings:
         run.output.remark(f"warning: {warning}")
     for conflict in result.conflicts:
         run.output.remark(f"conflict: {shown(conflict)}")
-    if result.conflicts:
-        run.output.remark(counted(len(result.conflicts), "conflict"))
-    if result.commit_id is not None:
-        run.output.remark(f"commit {result.commit_id}")
+    if more.get("branch_deleted"):
+        run.output.remark(f"deleted branch {source}")
+    elif more:
+        run.output.remark(f"warning: branch {source} was not deleted: {more['branch_delete_error']}")
+    if result.conflicts:  # Of a dry run; any other raises them.
+        raise typer.Exit(BY_KIND[ErrorKind.CONFLICT])
 
 
 def _told(result: Merged, verb: str, source: str, target: str, *, dry_run: bool) -> str:
@@ -277,6 +304,8 @@ def _told(result: Merged, verb: str, source: str, target: str, *, dry_run: bool)
         "revert": f"{result.heads.theirs} on {target}",
     }[verb]
     is_fast_forward = verb == "merge" and result.outcome.value == "fast_forward"
+    if result.conflicts:
+        return f"would not {verb} {what}: {counted(len(result.conflicts), 'conflict')}"
     done = f"would {verb}" if dry_run else _DONE[verb]
     said = f"{done} {what}{' (fast-forward)' if is_fast_forward else ''}"
     changes = [

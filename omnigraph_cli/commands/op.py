@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command, command_group
+from omnigraph_cli.tables import Id
 from omnigraph_cli.times import shown_time
 from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     group = command_group(app, "op", help="Show what was done to the graph.")
 
-    @command(group, "log", examples=["omnigraph op log", "omnigraph op log --limit 10 --json"])
+    @command(
+        group, "log", lists_ids=True, examples=["omnigraph op log", "omnigraph op log --limit 10 --json"]
+    )
     def log(
         run: Run,
         limit: Annotated[int | None, typer.Option(metavar="N", help="Show only the newest N.")] = None,
@@ -31,29 +34,27 @@ def register(app: typer.Typer) -> None:
 
         found = run.open(OpenMode.READ_ONLY).operations(limit)
         columns = ["id", "when", "operation", "what", "before", "after", "actor", "message"]
-        is_short = sys.stdout.isatty()
-        rows = [_row(each, is_short=is_short) for each in found]
-        run.output.rows(shapes.operation_log(found), f"{len(found)} operations", columns, rows)
+        title = counted(len(found), "operation")
+        run.output.rows(shapes.operation_log(found), title, columns, [_row(each) for each in found])
 
 
-def _row(of: Operation, *, is_short: bool) -> tuple[object, ...]:
-    """On a terminal with the ends of ids, which are enough for `undo`."""
-
-    def id_(text: str | None) -> str | None:
-        return text[-8:] if text is not None and is_short else text
-
+def _row(of: Operation) -> tuple[object, ...]:
     kind = f"{of.kind} (undo)" if of.undoes is not None else of.kind
     before, after = of.before, of.after
     return (
-        id_(of.operation_id),
+        Id(of.operation_id),
         shown_time(of.created_at),
         kind,
         described_ref(after or before),
-        None if before is None else id_(before.commit_id),
-        None if after is None else id_(after.commit_id),
+        None if before is None else _id(before.commit_id),
+        None if after is None else _id(after.commit_id),
         of.actor_id,
         of.message,
     )
+
+
+def _id(text: str | None) -> Id | None:
+    return None if text is None else Id(text)
 
 
 def described_ref(point: Point | None) -> str | None:

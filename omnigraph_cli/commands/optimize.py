@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph_cli.options import BranchOption
-from omnigraph_cli.progress import progress_bar
+from omnigraph_cli.progress import progress_of
 from omnigraph_cli.run import Run, command
 from omnigraph_core import shapes
 from omnigraph_core.errors import UsageError
@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
         app,
         "optimize",
         writes=True,
+        has_progress=True,
         examples=[
             "omnigraph optimize",
             "omnigraph optimize --all-branches --dry-run",
@@ -52,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_ONLY if dry_run else OpenMode.READ_WRITE)
         names = graph.branches() if all_branches else [run.branch(branch)]
-        with progress_bar(wanted=run.shows_progress) as progress:
+        with progress_of(run) as progress:
             results = [
                 graph.optimize(
                     name, types=types or (), message=run.message, dry_run=dry_run, progress=progress
@@ -67,12 +68,12 @@ def register(app: typer.Typer) -> None:
         ]
         title = f"{'would optimize' if dry_run else 'optimized'} {', '.join(names)}"
         columns = ("branch", "table", "fragments", "after", "what")
-        run.output.rows(shapes.optimized(results, graph.location.uri, dry_run=dry_run), title, columns, rows)
+        made = [f"commit {commit_id}" for result in results for commit_id in result.commit_ids]
+        content = shapes.optimized(results, graph.location.uri, dry_run=dry_run)
+        run.output.rows(content, title, columns, rows, *made)
         for result in results:
             for warning in result.warnings:
                 run.output.remark(f"warning: {warning}")
-            for commit_id in result.commit_ids:
-                run.output.remark(f"commit {commit_id}")
         if any(each.skipped is Skipped.DRIFT for result in results for each in result.tables):
             run.output.remark("some tables have versions that nobody published; see `omnigraph repair`")
 
@@ -83,5 +84,6 @@ def _did(table: OptimizedTable, *, dry_run: bool) -> str:
         return f"skipped: {table.skipped.value}"
     done = [f"indexes {', '.join(table.indexes)}"] if table.indexes else []
     if table.fragments_after != table.fragments or table.bytes_written:
-        done.append(f"{table.bytes_written:,} bytes {'to rewrite' if dry_run else 'written'}")
+        size = f"{table.bytes_written:,} bytes"
+        done.append(f"about {size} to write" if dry_run else f"{size} written")
     return "; ".join(done) or "nothing to do"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
-from omnigraph_cli.output import JsonOutput, tell
+from omnigraph_cli.output import JsonOutput, tell, write_exactly
+from omnigraph_cli.pictures import PictureFormat, drawn, picture_format
 from omnigraph_cli.row_formats import RowFormat, written
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import QueryOptions
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
             "omnigraph query -e 'query q() { match { $p: Person } return { $p.name } }'",
             "omnigraph query friends --query people.gq --param who=Ann --format csv",
             "omnigraph query --query people.gq --snapshot main~3 --json",
+            "omnigraph query friends --query people.gq --param who=Ann --format html > friends.html",
         ],
     )
     def query(
@@ -42,7 +44,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 "--format",
-                metavar="table|json|jsonl|csv|kv|md",
+                metavar="table|json|jsonl|csv|kv|md|dot|html",
                 help="The output format; default table on a terminal, otherwise JSON lines.",
             ),
         ] = None,
@@ -59,12 +61,19 @@ def register(app: typer.Typer) -> None:
         """Query a branch as it is now, or any commit."""
         one_target(branch, snapshot)
         source = asked.read()
-        chosen = _row_format(form, json_asked=isinstance(run.output, JsonOutput))
+        json_asked = isinstance(run.output, JsonOutput)
+        picture = None if explain else picture_format(form, json_asked=json_asked, stats=stats)
+        chosen = None if picture else _row_format(form, json_asked=json_asked)
         if timeout is not None and not 0 < timeout < float("inf"):
             raise UsageError(f"--timeout: {timeout:g} is not a positive number of seconds")
         from omnigraph_core.graph import OpenMode
 
-        result = run.open(OpenMode.READ_ONLY).query(
+        graph = run.open(OpenMode.READ_ONLY)
+        if picture is not None:
+            view = graph.at(snapshot, branch=run.branch(branch))
+            write_exactly(sys.stdout, drawn(view, source, picture, timeout))
+            return
+        result = graph.query(
             source.text,
             name=source.name,
             source_name=source.source_name,
@@ -95,7 +104,7 @@ def _row_format(option: str | None, *, json_asked: bool) -> RowFormat | None:
     try:
         chosen = RowFormat(option)
     except ValueError:
-        known = ", ".join(RowFormat)
+        known = ", ".join([*RowFormat, *PictureFormat])
         raise UsageError(f"--format: '{option}' is not one of {known}") from None
     if json_asked and chosen is not RowFormat.JSON:
         raise UsageError(f"both --json and --format {chosen} were given", hint="use one of them")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph_cli.limits import SHORT_ID_CHARACTERS
 from omnigraph_cli.run import Run, command, command_group, echo_target
+from omnigraph_cli.tables import Id
 from omnigraph_core import shapes
 from omnigraph_core.errors import NotFoundError
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     group = command_group(app, "recovery", help="Show and run recoveries.")
 
-    @command(group, "list", examples=["omnigraph recovery list", "omnigraph recovery list --json"])
+    @command(
+        group, "list", lists_ids=True, examples=["omnigraph recovery list", "omnigraph recovery list --json"]
+    )
     def list_(run: Run) -> None:
         """List pending writes and past recoveries, without changing anything."""
         from omnigraph_core.graph import OpenMode
@@ -39,7 +43,11 @@ def register(app: typer.Typer) -> None:
     def show(
         run: Run,
         operation: Annotated[
-            str, typer.Argument(metavar="ID", help="The operation, or the commit of its recovery.")
+            str,
+            typer.Argument(
+                metavar="ID",
+                help="The operation, or the commit of its recovery; 8 or more characters of its end will do.",
+            ),
         ],
     ) -> None:
         """Show one recovery or pending write, table by table, without changing anything."""
@@ -47,11 +55,11 @@ def register(app: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_ONLY)
         for sidecar in graph.pending():
-            if sidecar.operation_id == operation:
+            if _names(operation, sidecar.operation_id):
                 run.output.result(shapes.pending_write(sidecar), *_pending_text(sidecar))
                 return
         for recovery in graph.recoveries():
-            if operation in (recovery.operation_id, recovery.graph_commit_id):
+            if _names(operation, recovery.operation_id) or _names(operation, recovery.graph_commit_id):
                 run.output.result(shapes.recovery(recovery), *_recovery_text(recovery))
                 return
         raise NotFoundError(f"there is no recovery '{operation}'", hint="see `omnigraph recovery list`")
@@ -61,7 +69,7 @@ def register(app: typer.Typer) -> None:
         """Finish or undo the writes of dead writers; live ones are not touched."""
         from omnigraph_core.graph import OpenMode
 
-        graph = run.open(OpenMode.READ_ONLY)
+        graph = run.open(OpenMode.AS_IS)
         echo_target(run, "recovery run", graph.location)
         # A dead writer's lease must be watched until it expires; a local lock is free at once.
         report = graph.prepare_for_writing(patient=not graph.location.is_local)
@@ -78,18 +86,23 @@ def register(app: typer.Typer) -> None:
             raise report.unreadable[0]
 
 
+def _names(text: str, of: str) -> bool:
+    """An id, or as much of its end as listings show."""
+    return of == text or (len(text) >= SHORT_ID_CHARACTERS and of.endswith(text.upper()))
+
+
 def _pending_row(sidecar: Sidecar) -> tuple[object, ...]:
-    return sidecar.operation_id, "pending", sidecar.branch, sidecar.actor_id, sidecar.writer_kind, ""
+    return Id(sidecar.operation_id), "pending", sidecar.branch, sidecar.actor_id, sidecar.writer_kind, ""
 
 
 def _recovery_row(recovery: Recovery) -> tuple[object, ...]:
     return (
-        recovery.operation_id,
+        Id(recovery.operation_id),
         recovery.recovery_kind,
         recovery.branch,
         recovery.recovery_for_actor,
         recovery.sidecar_writer_kind,
-        recovery.graph_commit_id,
+        Id(recovery.graph_commit_id or ""),
     )
 
 

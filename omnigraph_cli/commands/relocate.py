@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_core import shapes
 
@@ -16,8 +17,10 @@ def register(app: typer.Typer) -> None:
         """Fix the branches of a graph that was moved or copied, so that they refer to its new place."""
         from omnigraph_core.graph import OpenMode
 
-        graph = run.open(OpenMode.READ_ONLY)
+        graph = run.open(OpenMode.AS_IS)
         echo_target(run, "relocate", graph.location)
         changed = graph.relocate()
         content = shapes.relocated(graph.location.uri, changed)
-        run.output.result(content, f"relocated {changed} files" if changed else "nothing to relocate")
+        run.output.result(
+            content, f"relocated {counted(changed, 'file')}" if changed else "nothing to relocate"
+        )

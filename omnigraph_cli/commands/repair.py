@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         graph = run.open(OpenMode.READ_WRITE)
         result = graph.repair(run.branch(branch), confirm=confirm, force=force, message=run.message)
         drifted = [each for each in result.tables if each.classification is not Classification.NO_DRIFT]
-        content = shapes.repaired(result, graph.location.uri)
+        content = shapes.repaired(result, graph.location.uri, confirm=confirm, force=force)
         if not drifted:
             run.output.result(content, "nothing to repair")
             return
@@ -64,13 +64,12 @@ def register(app: typer.Typer) -> None:
                 )
                 for each in drifted
             ],
+            *([] if result.commit_id is None else [f"commit {result.commit_id}"]),
         )
         is_forced = any(each.action is Action.FORCED for each in drifted)
         for each in result.breaks:
             run.output.remark(f"{'broken now' if is_forced else 'adopting this would break'}: {each}")
-        if result.commit_id is not None:
-            run.output.remark(f"commit {result.commit_id}")
-        elif not confirm:
+        if result.commit_id is None and not confirm:
             run.output.remark("nothing was changed; run `omnigraph repair --confirm` to decide")
         if result.has_refused:
             raise typer.Exit(ANSWER_IS_NO)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph_cli.consent import consents
+from omnigraph_cli.completing import complete_ref
+from omnigraph_cli.consent import consents, is_terminal
 from omnigraph_cli.exits import ANSWER_IS_NO
-from omnigraph_cli.options import BranchOption, SnapshotOption, complete_branch, one_target
+from omnigraph_cli.options import BranchOption, SnapshotOption, one_target
 from omnigraph_cli.output import JsonOutput, harmless
 from omnigraph_cli.run import Run, command, command_group, echo_target
 from omnigraph_cli.schema_sides import Sides
@@ -152,7 +152,7 @@ def _register_apply(group: typer.Typer) -> None:
             return
         from omnigraph_core.graph import OpenMode
 
-        graph, on = run.open(OpenMode.READ_ONLY), run.branch(branch)
+        graph, on = run.open(OpenMode.AS_IS), run.branch(branch)
         echo_target(run, "schema apply", graph.location)
         done = graph.apply_schema(
             text,
@@ -189,7 +189,7 @@ def _edited_source(run: Run) -> tuple[str, str]:
     if edited is None:
         raise UsageError("no schema was given", hint="use --schema FILE")
     place = f"{graph.location.uri}/{layout.SCHEMA_SOURCE}"
-    if not sys.stdin.isatty() or not consents(f"{place} was edited; apply it?"):
+    if run.no_input or not is_terminal() or not consents(f"{place} was edited; apply it?"):
         raise UsageError(
             f"no schema was given, but {layout.SCHEMA_SOURCE} of the graph was edited",
             hint=f"apply it with `omnigraph schema apply --schema {place}`",
@@ -219,14 +219,14 @@ def _register_diff(group: typer.Typer) -> None:
         run: Run,
         old: Annotated[
             str,
-            typer.Argument(metavar="A", help="A ref, or a schema file.", autocompletion=complete_branch),
+            typer.Argument(metavar="A", help="A ref, or a schema file.", autocompletion=complete_ref),
         ],
         new: Annotated[
             str | None,
             typer.Argument(
                 metavar="B",
                 help="A ref, or a schema file; default the branch.",
-                autocompletion=complete_branch,
+                autocompletion=complete_ref,
             ),
         ] = None,
         form: PlanFormatOption = None,

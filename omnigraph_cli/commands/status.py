@@ -9,7 +9,7 @@ from omnigraph_core import shapes
 
 
 def register(app: typer.Typer) -> None:
-    @command(app, "status", examples=["omnigraph status", "omnigraph status --json"])
+    @command(app, "status", aliases=["st", "info"], examples=["omnigraph status", "omnigraph status --json"])
     def status(run: Run) -> None:
         """Show which graph is used and why, its head, its types, pending writes and lock holders."""
         from omnigraph_core.graph import Graph, OpenMode

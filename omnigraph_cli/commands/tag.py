@@ -6,25 +6,11 @@ from typing import Annotated
 
 import typer
 
-from omnigraph_cli.options import complete_branch
+from omnigraph_cli.completing import complete_ref, complete_tag
+from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command, command_group, echo_target
+from omnigraph_cli.tables import Id
 from omnigraph_core import shapes
-
-
-def complete_tag(incomplete: str) -> list[str]:
-    """Tag names for the shell; gives up silently on any error."""
-    try:
-        from omnigraph_cli.addressing import find_graph
-        from omnigraph_core.history.tags import tag_names
-        from omnigraph_core.settings import load_settings
-        from omnigraph_core.storage import open_storage, parse_location
-
-        settings = load_settings()
-        place = parse_location(find_graph(None, settings).place, settings.working_directory)
-        names = tag_names(open_storage(place, settings).control)
-    except Exception:
-        return []
-    return [name for name in names if name.startswith(incomplete)]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +34,7 @@ def register(app: typer.Typer) -> None:
             typer.Argument(
                 metavar="REF",
                 help="The commit it names; default the head of the branch.",
-                autocompletion=complete_branch,
+                autocompletion=complete_ref,
             ),
         ] = None,
     ) -> None:
@@ -61,15 +47,15 @@ def register(app: typer.Typer) -> None:
         content = shapes.tag_created(tag, graph.location.uri)
         run.output.result(content, f"tagged {tag.commit_id} as {tag.name}")
 
-    @command(group, "list", examples=["omnigraph tag list", "omnigraph tag list --json"])
+    @command(group, "list", lists_ids=True, examples=["omnigraph tag list", "omnigraph tag list --json"])
     def list_(run: Run) -> None:
         """List the tags."""
         from omnigraph_core.graph import OpenMode
 
         tags = run.open(OpenMode.READ_ONLY).tags()
         columns = ["tag", "commit", "branch", "actor", "message"]
-        rows = [(each.name, each.commit_id, each.branch, each.actor_id, each.message) for each in tags]
-        run.output.rows(shapes.tag_list(tags), f"{len(tags)} tags", columns, rows)
+        rows = [(each.name, Id(each.commit_id), each.branch, each.actor_id, each.message) for each in tags]
+        run.output.rows(shapes.tag_list(tags), counted(len(tags), "tag"), columns, rows)
 
     @command(group, "delete", takes_graph=False, writes=True, examples=["omnigraph tag delete v1"])
     def delete(

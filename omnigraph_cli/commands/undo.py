@@ -41,8 +41,8 @@ def register(app: typer.Typer) -> None:
         of = found.operation
         named = described_ref(of.after or of.before)
         text = f"took back {of.kind} of {named}: {of.operation_id}"
-        run.output.result(shapes.undone(found, graph.location.uri, run.actor), text)
+        made = [] if found.merged is None else [f"commit {found.merged.commit_id}"]
+        run.output.result(shapes.undone(found, graph.location.uri, run.actor), text, *made)
         if found.merged is not None:
             for warning in found.merged.warnings:
                 run.output.remark(f"warning: {warning}")
-            run.output.remark(f"commit {found.merged.commit_id}")

@@ -26,6 +26,8 @@ else:
 
 # A server that does not answer by then is stopped or swamped, and the command starts cold.
 ANSWER_TIMEOUT_S = 2.0
+# How often to look after a command whose server says nothing: it may be stopped, and say nothing ever.
+_LOOK_S = 1.0
 _DESCRIPTORS_MAX = 64
 _PEER_CREDENTIALS_BYTES = 12
 _INTERRUPTED = 130
@@ -67,17 +69,20 @@ def run_warm() -> bool:
         return False
     try:
         connection, request, streams = _reach()
-        _hand_over(connection, request, streams)
+        pid, pid_descriptor = _hand_over(connection, request, streams)
     except GoColdError as cold:
         reason = str(cold)
         return cold.starts_server
     except ConnectionError:
         reason = "the server left"
         return True
+    except TimeoutError:
+        reason = "the server does not answer"
+        return False
     except (OSError, KeyError, ValueError) as error:
         reason = str(error)
         return False
-    return _accompany(connection)
+    return _accompany(connection, pid, pid_descriptor)
 
 
 def _reach() -> tuple[_socket.socket, wire.Request, list[int]]:
@@ -120,7 +125,9 @@ def _reach() -> tuple[_socket.socket, wire.Request, list[int]]:
 
 
 def _check_command(arguments: list[str]) -> None:
-    if not arguments or arguments[0] in _COLD_COMMANDS:
+    # Options may stand before the command; then any argument may be its name.
+    named = arguments if arguments and arguments[0].startswith("-") else arguments[:1]
+    if not named or not _COLD_COMMANDS.isdisjoint(named):
         raise GoColdError("this command always starts cold")
     if not {"-h", "--help", "--spark", "--show-completion"}.isdisjoint(arguments):
         raise GoColdError("this command always starts cold")
@@ -161,10 +168,9 @@ def _check_peer(connection: _socket.socket) -> None:
         raise GoColdError("the server is another user's")
 
 
-def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[int]) -> None:
+def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[int]) -> tuple[int, int]:
     """Ask for a process, and let it go. Until that, it would end when this one does."""
-    _, pid_descriptor = ask(connection, request, streams)
-    connection.settimeout(None)
+    pid, pid_descriptor = ask(connection, request, streams)
     before = _forward_signals(pid_descriptor)
     try:
         connection.sendall(wire.GO)
@@ -172,6 +178,7 @@ def _hand_over(connection: _socket.socket, request: wire.Request, streams: list[
         for number, handler in before:
             _signal.signal(number, handler)
         raise
+    return pid, pid_descriptor
 
 
 def ask(connection: _socket.socket, request: wire.Request, streams: list[int]) -> tuple[int, int]:
@@ -224,18 +231,41 @@ def _forward_signals(pid_descriptor: int) -> list[tuple[int, Handler]]:
     return before
 
 
-def _accompany(connection: _socket.socket) -> NoReturn:
-    """Wait for the command, and end as it did."""
-    try:
-        answered = connection.recv(wire.ANSWER_BYTES)
-    except OSError:
-        answered = b""
-    if answered[:1] != wire.ENDED:  # the server was killed, and the command with it
-        _die(_signal.SIGKILL)
-    status = int.from_bytes(answered[1:], "big", signed=True)
+def _accompany(connection: _socket.socket, pid: int, pid_descriptor: int) -> NoReturn:
+    """Wait for the command, and end as it did.
+
+    The server says how that was. One that is stopped cannot, and nobody else has waited for the
+    command then, so the kernel still tells.
+    """
+    connection.settimeout(_LOOK_S)
+    status = None
+    while status is None:
+        try:
+            answered = connection.recv(wire.ANSWER_BYTES)
+        except TimeoutError:
+            status = _left_by(pid, pid_descriptor)
+            continue
+        except OSError:
+            answered = b""
+        if answered[:1] != wire.ENDED:  # the server was killed, and the command with it
+            _die(_signal.SIGKILL)
+        status = int.from_bytes(answered[1:], "big", signed=True)
     if os.WIFSIGNALED(status):
         _die(os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
+
+
+def _left_by(pid: int, pid_descriptor: int) -> int | None:
+    """How a command ended that nobody has waited for yet; None while it runs, or if that cannot be seen."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, *facts = file.read().rpartition(b") ")[2].split()
+        with open(f"/proc/self/fdinfo/{pid_descriptor}", "rb") as file:
+            # A number that another process has by now is no longer this descriptor's.
+            is_same = b"Pid:\t%d\n" % pid in file.read()
+    except OSError:
+        return None
+    return int(facts[-1]) if state == b"Z" and is_same else None
 
 
 def _die(number: int) -> NoReturn:

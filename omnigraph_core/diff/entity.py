@@ -179,7 +179,7 @@ def blame(rows: RowsOnTrails, commit: GraphCommit) -> Blame | None:
     if row is None:
         return None
     if isinstance(row, Limit) or isinstance(trail, Limit):
-        raise NotFoundError(f"commit {commit.commit_id} cannot be read any more")
+        raise NotFoundError(f"commit {commit.commit_id} can no longer be read")
     names = [name for name in row.entity.columns if name != ID_COLUMN]
     found = dict(_origins(rows, _Place(trail, 0, row, {name: name for name in names})))
     rows.trails.prove()

@@ -12,11 +12,12 @@ from contextlib import nullcontext
 import pyarrow as pa
 
 from omnigraph_core.diff.columns import SchemaChange, SchemaDifference, Side, property_differences
+from omnigraph_core.diff.records import EntityChange, entity_changes
 from omnigraph_core.diff.tables import Lasting, TableDiff
-from omnigraph_core.errors import NotFoundError
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.schema.model import NoSuchTypeError
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.row_set import rows_of
 
@@ -54,6 +55,10 @@ class Match:
     def names(self) -> set[str]:
         return {each.name for each in (self.before, self.after) if each is not None}
 
+    @property
+    def table_keys(self) -> set[str]:
+        return {each.table_key for each in (self.before, self.after) if each is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class GraphDiff:
@@ -74,6 +79,11 @@ class GraphDiff:
                 with self.lasting():
                     before, after = self._sides(match)
                 yield TableDiff(self.tables, before, after, self.ids, self.lasting)
+
+    def changes(self) -> Iterator[EntityChange]:
+        """Every entity that differs, type by type, by ascending id."""
+        for found in self.table_diffs():
+            yield from entity_changes(found)
 
     def schema_differences(self) -> list[SchemaDifference]:
         """Types and properties that are not on both sides, or not the same; of the types to look at."""
@@ -131,8 +141,7 @@ def diff_states(
     known = {name for match in matches for name in match.names}
     for name in types:
         if name not in known:
-            listed = ", ".join(sorted(known))
-            raise NotFoundError(f"there is no type '{name}'", hint=f"types are: {listed}")
+            raise NoSuchTypeError(name, (key for match in matches for key in match.table_keys))
     chosen = [match for match in matches if not types or match.names & set(types)]
     chosen.sort(key=lambda match: match.entity.table_key)
     wanted = None if ids is None else tuple(ids)

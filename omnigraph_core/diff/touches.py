@@ -19,10 +19,10 @@ from omnigraph_core.diff.columns import Side
 from omnigraph_core.diff.entity import RowsOnTrails
 from omnigraph_core.diff.tables import TableDiff
 from omnigraph_core.diff.trails import Limit, Stage, Trail, Trails
-from omnigraph_core.errors import NotFoundError
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.manifest.published import Published
 from omnigraph_core.records import dataclass
+from omnigraph_core.schema.model import NoSuchTypeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ class Touches:
 
     commits: tuple[GraphCommit, ...]
     unknown: tuple[Unknown, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    def __iter__(self) -> Iterator[GraphCommit]:
+        return iter(self.commits)
 
     def to_arrow(self) -> pa.Table:
         """One row per commit."""
@@ -125,13 +131,13 @@ def _paths(trails: Trails, stretches: Sequence[_Stretch], type_name: str, is_tor
     for stretch in stretches:
         tip = stretch[0]
         declared = {each.table_key for each in trails.schema_of(tip).types()}
-        known |= {each.partition(":")[2] for each in declared}
+        known |= declared
         named = [each for each in trails.published(tip) or () if each.table_key in keys]
         ever |= {each.table_path for each in named}
         for key in keys & declared:
             current |= _newest_path(trails, tip, [each for each in named if each.table_key == key])
     if not (current or ever or is_torn):
-        raise NotFoundError(f"there is no type '{type_name}'", hint=f"types are: {', '.join(sorted(known))}")
+        raise NoSuchTypeError(type_name, known)
     return sorted(current or ever)
 
 

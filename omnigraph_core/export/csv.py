@@ -25,13 +25,18 @@ _NEEDS_QUOTES = '[",\\r\\n]'
 
 def csv_blocks(table: Table, entity: EntityType) -> Iterator[bytes]:
     """The header, then the rows of one type in the order of their ids, in blocks of whole records."""
-    yield ",".join(file_columns(entity)).encode() + b"\n"
+    yield csv_header(entity)
     for rows in ordered_rows(table, entity):
         if rows.num_rows:
-            yield _records(rows, entity)
+            yield csv_records(rows, entity)
 
 
-def _records(rows: pa.Table, entity: EntityType) -> bytes:
+def csv_header(entity: EntityType) -> bytes:
+    return ",".join(file_columns(entity)).encode() + b"\n"
+
+
+def csv_records(rows: pa.Table, entity: EntityType) -> bytes:
+    """Whole records, in the order of the rows."""
     fields = [_fields(rows.column(name).combine_chunks(), name, entity) for name in entity.columns]
     records = pc.binary_join_element_wise(*fields, pa.scalar(",", pa.large_utf8()))
     end, nothing = pa.scalar("\n", pa.large_utf8()), pa.scalar("", pa.large_utf8())

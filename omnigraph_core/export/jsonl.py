@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph_core.errors import BadDataError
 from omnigraph_core.export.rows import ordered_rows
 from omnigraph_core.schema import EdgeType, EntityType, PropertyType, Scalar
-from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
+from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN, NoSuchTypeError
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.values.coerce import BLOB_PREFIX
 from omnigraph_core.values.identity import json_escaped
@@ -28,10 +28,11 @@ def jsonl_blocks(table: Table, entity: EntityType) -> Iterator[bytes]:
     """The records of one type in the order of their ids, in blocks of whole lines."""
     for rows in ordered_rows(table, entity):
         if rows.num_rows:
-            yield _lines(rows, entity)
+            yield jsonl_lines(rows, entity)
 
 
-def _lines(rows: pa.Table, entity: EntityType) -> bytes:
+def jsonl_lines(rows: pa.Table, entity: EntityType) -> bytes:
+    """Whole lines, in the order of the rows."""
     parts: list[pa.Array | str]
     if isinstance(entity, EdgeType):
         ends = [_texts(rows, name, _STRING, entity) for name in (SRC_COLUMN, DST_COLUMN)]
@@ -117,11 +118,8 @@ def blob_text(data: bytes | None) -> str | None:
 
 def chosen_types(entities: Sequence[EntityType], names: Sequence[str]) -> list[EntityType]:
     """The types to export, in the order of table keys; a name may be that of a node and of an edge."""
-    from omnigraph_core.errors import NotFoundError
-
     known = {entity.name for entity in entities}
     unknown = [name for name in names if name not in known]
     if unknown:
-        listed = ", ".join(sorted(known))
-        raise NotFoundError(f"there is no type '{unknown[0]}'", hint=f"types are: {listed}")
+        raise NoSuchTypeError(unknown[0], (entity.table_key for entity in entities))
     return [entity for entity in entities if not names or entity.name in names]

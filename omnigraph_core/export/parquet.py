@@ -6,6 +6,7 @@ milliseconds in UTC, blobs binary; all else is as the table has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -24,12 +25,17 @@ _GROUP_ROWS = 250_000
 
 def write_parquet(file: BinaryIO, table: Table, entity: EntityType) -> None:
     """Write the rows of one type in the order of their ids; no rows still say what the columns are."""
+    write_parquet_rows(file, ordered_rows(table, entity), entity)
+
+
+def write_parquet_rows(file: BinaryIO, batches: Iterable[pa.Table], entity: EntityType) -> None:
+    """Write rows as they come."""
     from pyarrow import parquet as pq
 
     schema = parquet_schema(entity)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         waiting: list[pa.Table] = []
-        for rows in ordered_rows(table, entity):
+        for rows in batches:
             waiting.append(_converted(rows, schema, entity))
             large = sum(each.nbytes for each in waiting) >= _GROUP_BYTES
             if large or sum(each.num_rows for each in waiting) >= _GROUP_ROWS:

@@ -5,7 +5,7 @@ would see changes that both sides already share, and undo what was taken back si
 lowest ones are possible (two branches that merged each other's older commits); picking one of
 them loses edits without a word, so all of them are bases and the merge joins them.
 
-Only ids and parents are needed. A commit that is not on record any more still is an ancestor by
+Only ids and parents are needed. A commit that is no longer on record still is an ancestor by
 its id; its own parents are unknown.
 """
 

@@ -12,6 +12,7 @@ from omnigraph_core import faults
 from omnigraph_core.history.bases import ancestors, parents_of
 from omnigraph_core.history.commits import commits_ref, commits_schema
 from omnigraph_core.history.log import CommitLog, GraphCommit
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.log_append import append_absent
@@ -24,7 +25,9 @@ def unknown_to(log: CommitLog, tip: GraphCommit, ours_id: str) -> list[GraphComm
     return [log.commits[id_] for id_ in sorted(unknown) if id_ in log.commits]
 
 
-def carry_commits(tables: Tables, branch: str, commits: Sequence[GraphCommit], operation_id: str) -> None:
+def carry_commits(
+    tables: Tables, branch: str, commits: Sequence[GraphCommit], operation_id: str, guard: Guard
+) -> None:
     """Append the rows of these commits as far as the branch does not have them; synced.
 
     Under the branch's lock. Should the merge come to nothing, they are rows that nothing
@@ -36,7 +39,7 @@ def carry_commits(tables: Tables, branch: str, commits: Sequence[GraphCommit], o
         return
     rows = pa.Table.from_pylist([_row(each) for each in commits], schema=commits_schema())
     barrier = Barrier(tables.storage)
-    append_absent(tables, commits_ref(branch), "graph_commit_id", rows, operation_id, barrier)
+    append_absent(tables, commits_ref(branch), "graph_commit_id", rows, operation_id, barrier, guard)
     barrier.sync()
     faults.hit("history.carried")
 

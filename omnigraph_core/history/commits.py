@@ -17,6 +17,7 @@ from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.manifest.branch import MAIN, Branch, lineage_of
 from omnigraph_core.manifest.rows import GraphHead
 from omnigraph_core.storage.beside import Beside
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ACTORS = control_table(layout.COMMIT_ACTORS)
+_ACTOR_KEYS = ("graph_commit_id", "actor_id")
+_COMMIT_KEYS = ("graph_commit_id", "details")
+"""The details hold the seal, which is of everything that a commit says."""
 
 
 def commits_schema() -> pa.Schema:
@@ -159,12 +163,13 @@ def record_commit(
     branch: Branch,
     manifest_version: int,
     barrier: Barrier,
+    guard: Guard,
     ahead: CommitAhead | None = None,
 ) -> None:
     """Append the actor row, then the commit row, of a head that was just published."""
     if not tables.storage.location.is_local:
         # A holder of a lease may have slept past it: recovery may have written the rows.
-        complete_commit(tables, head, branch, manifest_version)
+        complete_commit(tables, head, branch, manifest_version, guard)
         return
     written = {} if ahead is None else ahead.written(manifest_version)
     operation_id, commits = head.operation_id, commits_ref(branch.name)
@@ -182,16 +187,24 @@ def record_commit(
     faults.hit("history.commit_recorded")
 
 
-def complete_commit(tables: Tables, head: GraphHead, branch: Branch, manifest_version: int) -> None:
-    """The same, synced, for a head whose writer may have got any distance; under the branch lock."""
-    key = "graph_commit_id"
-    barrier = Barrier(tables.storage)
+def complete_commit(
+    tables: Tables, head: GraphHead, branch: Branch, manifest_version: int, guard: Guard
+) -> None:
+    """The same, synced, for a head whose writer may have got any distance; under the branch lock.
+
+    The tables go by the name of the branch. So `guard` is asked before each row: without the lock,
+    another branch may have the name by now.
+
+    A row that says something else is from a publish that a power cut took, and that recovery has made
+    again as another actor. It stays, and the newer row counts.
+    """
+    barrier, operation_id = Barrier(tables.storage), head.operation_id
     if head.actor_id:
-        append_if_absent(tables, _ACTORS, key, actor_rows(head), head.operation_id, barrier)
+        append_if_absent(tables, _ACTORS, _ACTOR_KEYS, actor_rows(head), operation_id, barrier, guard)
     faults.hit("history.actor_recorded")
     rows = commit_rows(head, branch, manifest_version)
     mark = published_mark(head, manifest_version)
-    append_if_absent(tables, commits_ref(branch.name), key, rows, head.operation_id, barrier, mark)
+    append_if_absent(tables, commits_ref(branch.name), _COMMIT_KEYS, rows, operation_id, barrier, guard, mark)
     barrier.sync()
     faults.hit("history.commit_recorded")
 

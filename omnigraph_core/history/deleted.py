@@ -35,7 +35,7 @@ class DeletedDamaged(StorageError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(
             f"{path} cannot be read as a deleted branch: {reason}",
-            hint="restore the file from a backup, or remove it to give the deleted branch up",
+            hint="restore the file from a backup, or remove it to give up the deleted branch",
         )
         self.path = path
 

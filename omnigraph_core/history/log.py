@@ -22,6 +22,7 @@ from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.failures import GraphMoved, TableNotFound
 from omnigraph_core.tables.log_read import ALL, Newest, read_log_rows
 from omnigraph_core.tables.refs import TableRef, control_table
+from omnigraph_core.values.shown import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +41,11 @@ class GraphCommit(OfCommit):
     """Known from its audit row alone: its branch was deleted, and another may have the name by now."""
     named: str | None = None
     """What its branch is called, if it was renamed."""
+
+    def __repr__(self) -> str:
+        message = "" if self.message is None else f": {one_line(self.message)}"
+        made = f"on {self.shown_branch} by {self.actor_id}, {self.when:%F %T}Z"
+        return f"<commit {self.commit_id} {made}{message}>"
 
     @property
     def branch(self) -> str:

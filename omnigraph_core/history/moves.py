@@ -224,7 +224,7 @@ def _from_json(operation_id: str, content: Fields) -> Move:
     kind = MoveKind(content.text("kind"))
     identity = content.optional_text("identity")
     if identity is None and kind not in (MoveKind.BRANCH_CREATE, MoveKind.TAG_DELETE):
-        raise ValueError("it does not say of which branch or tag it is")
+        raise ValueError("it does not say which branch or tag it is about")
     name_in = content.text if kind.is_of_tag else partial(branch_name, content)
     new_name = content.optional_text("new_name")
     if (kind is MoveKind.BRANCH_RENAME) != (new_name is not None):

@@ -30,7 +30,7 @@ class NamesDamaged(StorageError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"{layout.NAMES_RECORD} cannot be read: {reason}",
-            hint="restore it from a backup; without it, renamed branches have their first names",
+            hint="restore it from a backup; without it, renamed branches go by their first names",
         )
 
     def details(self) -> Mapping[str, object]:

@@ -24,6 +24,7 @@ from omnigraph_core.history.log import (
 )
 from omnigraph_core.history.moves import Move, MoveKind, move_ids, newest_moves, read_move
 from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.commit import CREATES_BRANCH
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.records import dataclass
 
@@ -96,11 +97,16 @@ class Operation:
         return self.kind not in _AS_BEFORE
 
     @property
+    def creates_branch(self) -> bool:
+        """Was the branch made for this very commit, which a load made?"""
+        return isinstance(self.done, GraphCommit) and CREATES_BRANCH in self._details
+
+    @property
     def before(self) -> Point | None:
         """None for what was not there."""
         done = self.done
         if isinstance(done, GraphCommit):
-            is_first = done.parent_commit_id is None
+            is_first = done.parent_commit_id is None or self.creates_branch
             return None if is_first else Point(done.shown_branch, done.parent_commit_id)
         is_new = done.kind in (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE, MoveKind.TAG_CREATE)
         return None if is_new else Point(done.name, done.commit_id, done.kind.is_of_tag)

@@ -13,7 +13,7 @@ from omnigraph_core.manifest.branch import Branch, name_of
 from omnigraph_core.manifest.reader import Manifest, RecordedCommit
 from omnigraph_core.tables.commit import transaction_properties
 from omnigraph_core.tables.dataset import Tables
-from omnigraph_core.tables.held import HeldTables
+from omnigraph_core.tables.held_tables import HeldTables
 from omnigraph_core.tables.log_read import read_log_rows
 from omnigraph_core.tables.staged import PUBLISHED_PROPERTY
 from omnigraph_core.tables.torn import is_torn, versions_on_disk

@@ -15,6 +15,7 @@ from omnigraph_core.history.damage import check_audits
 from omnigraph_core.manifest.branch import lineage_of, name_of
 from omnigraph_core.manifest.reader import Testimony
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.tables.failures import TableNotFound
@@ -92,7 +93,7 @@ def recoveries_schema() -> pa.Schema:
     )
 
 
-def record_recovery(tables: Tables, recovery: Recovery) -> None:
+def record_recovery(tables: Tables, recovery: Recovery, guard: Guard) -> None:
     """Write the audit row, once however often it is tried; under the lock of the repaired branch."""
     import pyarrow as pa
 
@@ -111,7 +112,7 @@ def record_recovery(tables: Tables, recovery: Recovery) -> None:
     rows = pa.Table.from_pylist([row], schema=recoveries_schema())
     barrier = Barrier(tables.storage)
     audit = control_table(layout.RECOVERIES)
-    append_if_absent(tables, audit, "operation_id", rows, recovery.operation_id, barrier)
+    append_if_absent(tables, audit, ("operation_id",), rows, recovery.operation_id, barrier, guard)
     barrier.sync()
 
 

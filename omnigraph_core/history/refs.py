@@ -32,7 +32,7 @@ class TaggedCommitGone(CommitNotFound):
     def __init__(self, tag: Tag) -> None:
         super().__init__(
             f"tag '{tag.name}' names commit {tag.commit_id} of branch '{tag.branch}', which is deleted",
-            hint=f"`omnigraph branch undelete {tag.branch}` brings it back, as long as there is the tag",
+            hint=f"`omnigraph branch undelete {tag.branch}` brings it back; the tag keeps it",
         )
         self.tag = tag
 

@@ -131,7 +131,7 @@ def _encode(floors: Sequence[Floor]) -> bytes:
 
 def _floors(content: Any) -> Sequence[Floor]:
     if not isinstance(content, dict) or content["schema_version"] != RECORD_VERSION:
-        raise ValueError("it is of a version that is not known")
+        raise ValueError("its version is unknown")
     return [_floor(each) for each in content["branches"]]
 
 

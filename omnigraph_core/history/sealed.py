@@ -29,7 +29,7 @@ def unseal(data: bytes, version: int, *, always: bool = True) -> Fields:
     content = parse_json(data)
     found = Fields(content)
     if found.whole("schema_version") != version:
-        raise ValueError(f"version {content['schema_version']} is not known; upgrade omnigraph first")
+        raise ValueError(f"version {content['schema_version']} is unknown; upgrade omnigraph first")
     sealed = content.pop(_DIGEST, None)
     if (always or sealed is not None) and sealed != _digest(content):
         raise ValueError("it was changed after it was written")

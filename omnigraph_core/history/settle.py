@@ -44,7 +44,7 @@ def settle_history(tables: Tables, manifest: Manifest, snapshot: Snapshot, guard
     settle_torn(tables, manifest, snapshot.branch, guard)
     head = snapshot.head
     if head is not None and not _has_rows(tables, head, snapshot.branch, with_actor=is_first):
-        complete_commit(tables, head, snapshot.on, snapshot.manifest_version)
+        complete_commit(tables, head, snapshot.on, snapshot.manifest_version, guard)
 
 
 def _has_rows(tables: Tables, head: GraphHead, branch: str, *, with_actor: bool) -> bool:

@@ -41,7 +41,7 @@ class TagDamaged(StorageError):
     def __init__(self, name: str, path: str, reason: str) -> None:
         super().__init__(
             f"{path} cannot be read as tag '{name}': {reason}",
-            hint=f"restore the file from a backup, or give the tag up: `omnigraph tag delete {name}`",
+            hint=f"restore the file from a backup, or delete the tag: `omnigraph tag delete {name}`",
         )
         self.name, self.path = name, path
 

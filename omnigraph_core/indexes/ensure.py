@@ -6,12 +6,12 @@ favour to later reads: whoever calls this after a write must not let it fail the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.indexes.rules import index_specs
 from omnigraph_core.schema import EntityType
-from omnigraph_core.tables.compaction import IndexWork
+from omnigraph_core.tables.compaction import IndexWork, PendingIndex
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.indexes import (
     MEMORY_BYTES,
@@ -100,28 +100,35 @@ def outstanding(
     unindexed_max: int,
     memory_bytes: int = MEMORY_BYTES,
     vectors_min: int = 0,
+    built: Mapping[str, BuiltIndex] | None = None,
 ) -> IndexWork:
     """What the indexes of a table need before at most `unindexed_max` rows are outside any of them.
 
     A vector column of fewer than `vectors_min` rows is searched without an index: exactly, and
-    as fast.
+    as fast. Indexes are those that are `built`, unless told otherwise.
     """
-    built = list_indexes(table)
+    built = list_indexes(table) if built is None else built
     rows = table.count_rows()
     segments_max = _SEGMENTS_MAX + rows // segment_rows(memory_bytes)
     build: list[IndexSpec] = []
     extend: list[IndexSpec] = []
+    pending: list[PendingIndex] = []
     for spec in index_specs(entity):
         known = serving(built, spec)
         if spec.kind is IndexKind.VECTOR and known is None and rows < vectors_min:
+            reason = f"below {vectors_min:,} rows a search without it is exact, and as fast"
+            pending.append(PendingIndex(spec.column, reason))
             continue
-        if _uncovered_rows(table, known) <= unindexed_max or not _can_be_built(table, spec, known):
+        if _uncovered_rows(table, known) <= unindexed_max:
+            continue
+        if not _can_be_built(table, spec, known):
+            pending.append(PendingIndex(spec.column, "there is no vector to be indexed"))
             continue
         if known is None or len(known.segments) >= segments_max:
             build.append(spec)
         else:
             extend.append(spec)
-    return IndexWork(build, extend)
+    return IndexWork(build, extend, tuple(pending))
 
 
 def _uncovered_rows(table: Table, built: BuiltIndex | None) -> int:

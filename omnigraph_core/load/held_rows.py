@@ -6,7 +6,7 @@ whole; else they are dealt into parts by the text a rule compares, on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 # Beside the columns of the type, whose names are identifiers: where a row was read, and its
 # place among all rows of its type.
 SOURCE_COLUMN, LINE_COLUMN, POSITION_COLUMN = "@source", "@line", "@position"
+
+# Texts of rows that follow each other, and the position of the first, to what they become.
+ChangeTexts = Callable[[pa.Array, int], pa.Array]
 
 
 class SpooledRows:
@@ -90,6 +93,19 @@ class SpooledRows:
         yield self._schema.empty_table().select(names)
         bytes_ = None if columns == [ID_COLUMN] else self._budget.fragment_bytes
         yield from self._spool.batches(ROWS_PER_FRAGMENT, names, bytes_)
+
+    def rewrite(self, column: str, change: ChangeTexts) -> None:
+        """Replace the texts of a column; no batch reaches from one fragment into the next."""
+        start = 0
+
+        def changed(rows: pa.Table) -> pa.Table:
+            nonlocal start
+            place = rows.schema.get_field_index(column)
+            texts = change(rows.column(place).combine_chunks(), start)
+            start += rows.num_rows
+            return rows.set_column(place, rows.schema.field(place), texts)
+
+        self._spool.rewrite(changed, ROWS_PER_FRAGMENT, self._budget.fragment_bytes)
 
     def close(self) -> None:
         self._spool.close()

@@ -6,7 +6,7 @@ one the file is named after (`Person.parquet`, `knows.csv.gz`). A directory stan
 the files in it.
 
 What cannot work is a UsageError. A type that was asked for and does not exist is
-UnknownTypeError, as everywhere (not found); a file that is not named after a type is bad
+NoSuchTypeError, as everywhere (not found); a file that is not named after a type is bad
 usage: the caller only has to name the type.
 """
 
@@ -18,19 +18,21 @@ from pathlib import Path
 
 from omnigraph_core.errors import UsageError
 from omnigraph_core.load.budget import MemoryBudget
+from omnigraph_core.load.formats.arrow_stream import ArrowSource
 from omnigraph_core.load.formats.compressed import CODECS
 from omnigraph_core.load.formats.csv import read_csv
 from omnigraph_core.load.formats.jsonl import read_jsonl
 from omnigraph_core.load.formats.limits import PARQUET_BATCH_BYTES
-from omnigraph_core.load.formats.parquet import ParquetSource, read_parquet
+from omnigraph_core.load.formats.parquet import ParquetSource, read_typed
 from omnigraph_core.load.formats.remote import is_remote, list_folder, place_of
 from omnigraph_core.load.formats.source import STDIN, Place, Source
-from omnigraph_core.load.formats.typed_rows import TypedRows
+from omnigraph_core.load.formats.typed_rows import TypedRows, no_rows
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import EntityType, Schema, UnknownTypeError
 from omnigraph_core.schema.files import Format
+from omnigraph_core.schema.model import NoSuchTypeError
 from omnigraph_core.settings import S3Settings
 
 _SUFFIXES = {
@@ -45,15 +47,24 @@ _TABLE_KEY_SEPARATOR = ":"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One file and its reader. `entity` is the type it holds; None if its records name theirs."""
+    """One file, or rows in memory, and its reader.
 
-    source: Source | ParquetSource
+    `entity` is the type it holds; None if its records name theirs.
+    """
+
+    source: Source | ParquetSource | ArrowSource
     format: Format
     entity: EntityType | None = None
 
     @property
     def name(self) -> str:
         return self.source.name
+
+    @property
+    def place(self) -> Place:
+        """Where the file is; rows in memory are nowhere."""
+        assert not isinstance(self.source, ArrowSource)
+        return self.source.place
 
     @property
     def sha256(self) -> str:
@@ -195,7 +206,7 @@ def _type_of_file(path: str, schema: Schema) -> EntityType:
     stem = Path(_uncompressed(path)).stem
     try:
         return named_type(schema, stem)
-    except UnknownTypeError:
+    except (NoSuchTypeError, UnknownTypeError):
         raise UsageError(
             f"'{path}' is not named after a type of the schema",
             hint="name the type of its rows",
@@ -225,7 +236,7 @@ def named_type(schema: Schema, name: str) -> EntityType:
 def _edge_in_any_case(schema: Schema, name: str) -> EntityType:
     edge = schema.find_edge(name)
     if edge is None:
-        raise UnknownTypeError("node", name, tuple(sorted({entity.name for entity in schema.types()})))
+        raise NoSuchTypeError(name, (entity.table_key for entity in schema.types()))
     return edge
 
 
@@ -259,12 +270,22 @@ def read_inputs(
 
 
 def _read(given: Input, schema: Schema, violations: Violations, progress: Progress) -> Iterator[TypedRows]:
-    if isinstance(given.source, ParquetSource):
+    if not isinstance(given.source, Source):
         assert given.entity is not None
-        return read_parquet(given.source, given.entity, violations, progress)
-    if given.entity is not None:
+        return read_typed(given.source, given.entity, violations, progress)
+    if given.format is Format.CSV:
+        assert given.entity is not None
         return read_csv(given.source, given.entity, violations, progress)
-    return read_jsonl([given.source], schema, violations, progress)
+    found = read_jsonl([given.source], schema, violations, progress)
+    return found if given.entity is None else _at_least_none(found, given)
+
+
+def _at_least_none(found: Iterator[TypedRows], given: Input) -> Iterator[TypedRows]:
+    """Records of one type. Where there are none, that type is still what the input is about."""
+    assert given.entity is not None
+    first = next(found, None)
+    yield no_rows(given.entity, given.name) if first is None else first
+    yield from found
 
 
 def _shifted(progress: Progress, before: int, total: int | None) -> Progress:

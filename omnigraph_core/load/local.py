@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.load.held_rows import SpooledRows
 from omnigraph_core.load.inputs import Input, read_inputs
+from omnigraph_core.load.renaming import Renamings
 from omnigraph_core.load.roles import Read, Reading
 from omnigraph_core.load.staging import Stager
 from omnigraph_core.rules.changeset import Origin, TableChange
@@ -18,9 +19,11 @@ class RowsHere:
 
     def __init__(self) -> None:
         self.rows: dict[str, SpooledRows] = {}
+        self._renamings: Renamings | None = None
 
     def take(self, pieces: Iterable[TypedRows], reading: Reading) -> None:
         """Keep rows. Their values are checked at once, everything else when all of them are here."""
+        self._renamings = renamings = Renamings(reading.budget)
         for piece in pieces:
             key = piece.entity.table_key
             if key not in self.rows:
@@ -29,6 +32,9 @@ class RowsHere:
             check_values(TableChange(piece.entity, piece.rows, origin), reading.violations)
             if reading.request.is_rejecting or not reading.violations.total:
                 self.rows[key].add(piece)
+                renamings.add(piece, self.rows[key])
+        if reading.request.is_rejecting or not reading.violations.total:
+            renamings.settle(self.rows, reading.violations)
 
     def staging(self, reading: Reading) -> Stager:
         return Stager(reading.door.storage, reading.record, self.rows, reading.progress)
@@ -36,6 +42,8 @@ class RowsHere:
     def close(self) -> None:
         for rows in self.rows.values():
             rows.close()
+        if self._renamings is not None:
+            self._renamings.close()
 
 
 class LocalSource:

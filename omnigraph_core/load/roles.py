@@ -7,7 +7,7 @@ whose rows a Spark job reads. `load.run` knows nothing else of either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -23,10 +23,15 @@ from omnigraph_core.rules.committed import Base
 from omnigraph_core.rules.parts import Part
 from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.schema.files import Format
+from omnigraph_core.settings import Settings
 from omnigraph_core.tables.moved import Moved
 from omnigraph_core.tables.staged import StagedWrite
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.writable import WritableTable
+
+if TYPE_CHECKING:
+    from omnigraph_core.load.run import Load
 
 
 class KeptRows(Protocol):
@@ -159,3 +164,17 @@ class Source(Protocol):
         """For the rows that were read."""
 
     def close(self) -> None: ...
+
+
+SourceMaker = Callable[["Load"], Source]
+"""Says where the rows of a load come from, once it is known which graph they meet."""
+
+Asked = tuple[Sequence[str], Format | None, str | None]
+"""Paths, format and type, as the caller gave them."""
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Another place where inputs can be read: the options of a Spark job, which know how to run one."""
+
+    def source(self, load: Load, asked: Asked, settings: Settings) -> Source: ...

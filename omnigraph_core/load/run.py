@@ -10,9 +10,10 @@ from functools import partial
 
 from omnigraph_core import faults
 from omnigraph_core.change.plan import Staging, plan_changes
-from omnigraph_core.errors import ConflictError, OmnigraphError
+from omnigraph_core.errors import ConflictError, OmnigraphError, said_if_interrupted
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.indexes.ensure import ensure_indexes
+from omnigraph_core.indexes.topology import EDGES_LOADED_MIN, EDGES_MIN, TopologyBuilder
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.load.identified import Identified
 from omnigraph_core.load.intake import Intake, Mask
@@ -22,6 +23,7 @@ from omnigraph_core.load.record import LoadRecord
 from omnigraph_core.load.rejects import Rejects, record_lines
 from omnigraph_core.load.request import LoadRequest
 from omnigraph_core.load.roles import Checked, Reading, RowStaging, Source
+from omnigraph_core.manifest.commit import CREATES_BRANCH
 from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
 from omnigraph_core.records import dataclass
@@ -81,12 +83,12 @@ class Load:
     def __init__(
         self, door: Door, schema: Schema, schema_hash: str, request: LoadRequest, progress: Progress = silent
     ) -> None:
-        self._door = door
-        self._schema = schema
+        self.door = door
+        self.schema = schema
         self._schema_hash = schema_hash
-        self._request = request
+        self.request = request
         self._intent = replace(request.intent, strict=request.mode is LoadMode.OVERWRITE)
-        self._progress = progress
+        self.progress = progress
         self.budget = MemoryBudget(request.memory_limit_bytes)
         self._intakes: dict[str, Intake] = {}
         self._identified: dict[str, Identified] = {}
@@ -100,11 +102,11 @@ class Load:
 
     def run(self, source: Source) -> Loaded:
         """Read, check and publish; or only check, in a dry run."""
-        request = self._request
-        record = LoadRecord(self._door, request.branch, request.intent.actor)
+        request = self.request
+        record = LoadRecord(self.door, request.branch, request.intent.actor)
         with closing(source), closing(self), record:
             reading = Reading(
-                self._door, self._schema, request, self.budget, record, self._collector(), self._progress
+                self.door, self.schema, request, self.budget, record, self._collector(), self.progress
             )
             if not source.writes_tables:
                 self._read(source, reading)
@@ -116,7 +118,7 @@ class Load:
     def _read(self, source: Source, reading: Reading) -> None:
         """Read and check the inputs by themselves; raises InvalidRecords with all that is wrong."""
         read = source.read(reading)
-        mode, budget = self._request.mode, self.budget
+        mode, budget = self.request.mode, self.budget
         self._intakes = {key: Intake(rows, mode, budget) for key, rows in read.rows.items()}
         self._checked = read.checked
         self._examine(reading.violations)
@@ -143,7 +145,7 @@ class Load:
         """
         self._step("check")
         faults.hit("load.check")
-        committed = Committed(self._door.tables, base)
+        committed = Committed(self.door.tables, base)
         self._rejects.restart()
         for key, intake in self._intakes.items():
             intake.restart(self._bad_rows.get(key))
@@ -155,7 +157,7 @@ class Load:
                 if not intake.is_all_rejected
             }
             tables = {key: each.change for key, each in identified.items()}
-            changes = ChangeSet(self._schema, tables, self._parts)
+            changes = ChangeSet(self.schema, tables, self._parts)
             self._ask(changes, committed, violations)
             self._identified = identified
             if not violations.total:
@@ -204,18 +206,18 @@ class Load:
 
         Reading may have taken long: a branch that was made in the meantime is no longer missing.
         """
-        branch, start, dry_run = self._request.branch, self._request.start, self._request.dry_run
-        if branch in self._door.manifest.branches():
+        branch, start, dry_run = self.request.branch, self.request.start, self.request.dry_run
+        if branch in self.door.manifest.branches():
             if start is not None:
-                prove_called(self._door, branch, self._request.name)
+                prove_called(self.door, branch, self.request.name)
             start = None
         if start is None and not dry_run:
             return self._publish(source, reading, made=False)
-        manifest = self._door.manifest
+        manifest = self.door.manifest
         self._check(manifest.snapshot(branch) if start is None else snapshot_at(manifest, start))
         if dry_run or start is None or self._outcome().is_empty:
             return self._outcome()
-        return self._publish(source, reading, made=reading.record.make_branch(start, self._request.name))
+        return self._publish(source, reading, made=reading.record.make_branch(start, self.request.name))
 
     def _publish(self, source: Source, reading: Reading, *, made: bool) -> Loaded:
         """Check, stage and publish; nothing when no record was read.
@@ -228,10 +230,12 @@ class Load:
             self._keep_rejects()
             reading.record.close(keeps_branch=False)
             return self._outcome()
-        branch, staging = self._request.branch, source.staging(reading)
-        staging.begin(lambda: self._door.attempt(branch).snapshot)
+        if made:
+            self._intent = replace(self._intent, about={**self._intent.about, CREATES_BRANCH: True})
+        branch, staging = self.request.branch, source.staging(reading)
+        staging.begin(lambda: self.door.attempt(branch).snapshot)
         plan = partial(self._plan, staging)
-        published = self._door.write(branch, plan, plans_long=staging.is_long)
+        published = self.door.write(branch, plan, plans_long=staging.is_long)
         is_there = published.commit_id is not None
         reading.record.close(keeps_branch=is_there)
         self._keep_rejects()
@@ -251,9 +255,9 @@ class Load:
         def stage(writable: WritableTable, change: Change, operation_id: str) -> StagedWrite:
             return staging.stage(writable, self._identified[change.key], changes.parts, operation_id)
 
-        at_once = self.budget.tables_at_once(self._request.tables_at_once)
+        at_once = self.budget.tables_at_once(self.request.tables_at_once)
         how = Staging(stage, at_once, staging.stop)
-        plan = plan_changes(self._door, attempt, changes, committed, self._intent, how)
+        plan = plan_changes(self.door, attempt, changes, committed, self._intent, how)
         self._step("publish")
         rebase = partial(self._rebased, staging, changes) if staging.is_long else None
         return replace(
@@ -267,20 +271,20 @@ class Load:
 
         What was rejected because of the graph might not be rejected today: that takes another check.
         """
-        moved = read_moved(self._door.tables, self._schema, plan, current)
+        moved = read_moved(self.door.tables, self.schema, plan, current)
         if moved is None or self._rejects.by_graph or concern(moved, changes):
             return None
         written: dict[str, TableWrite] = {}
         try:
             for key in [table.ref.key for table in plan.tables if table.ref.key in moved]:
                 entry = current.entry(key)
-                opened = self._door.tables.open(entry.ref, entry.table_version)
+                opened = self.door.tables.open(entry.ref, entry.table_version)
                 writable = WritableTable(opened, entry.table_version, entry.row_count)
                 staged = staging.restage(writable, self._identified[key], moved[key], plan.operation_id)
-                written[key] = writable.planned(self._door.storage, staged)
+                written[key] = writable.planned(self.door.storage, staged)
         except BaseException:
             staged_anew = [each for write in written.values() for each in write.staged]
-            discard_files(self._door.storage, staged_anew, staging.files)
+            discard_files(self.door.storage, staged_anew, staging.files)
             raise
         faults.hit("load.rebased")
         return replace(
@@ -295,19 +299,31 @@ class Load:
         if published.commit_id is None:
             return ()
         self._step("index")
+        made = f"commit {published.commit_id} is made; its indexes are left to a later load or optimize"
         try:
             actor, memory = self._intent.actor, self.budget.index_bytes
-            ensure_indexes(self._door, branch, list(self._intakes), actor, memory_bytes=memory)
+            with said_if_interrupted(made):
+                ensure_indexes(self.door, branch, list(self._intakes), actor, memory_bytes=memory)
+                self._index_topology(published.snapshot, memory)
         except OmnigraphError as error:
             return (f"the load succeeded, but its indexes could not be built: {error}",)
         return ()
+
+    def _index_topology(self, snapshot: Snapshot, memory_bytes: int) -> None:
+        """After a load of many edges, the next query would read them all."""
+        loaded = sum(
+            identified.change.count for key, identified in self._identified.items() if key.startswith("edge:")
+        )
+        if loaded >= EDGES_LOADED_MIN:
+            builder = TopologyBuilder(self.door.tables, memory_bytes)
+            builder.build(snapshot, self.schema, edges_min=EDGES_MIN)
 
     def _outcome(self, commit_id: str | None = None, warnings: tuple[str, ...] = ()) -> Loaded:
         """What was loaded, or would be, as of the last check."""
         found = sorted(self._identified.items())
         counts = {key: identified.change.count for key, identified in found}
         unmatchable = sum(identified.unmatchable for _, identified in found)
-        return Loaded(self._request.mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
+        return Loaded(self.request.mode, counts, unmatchable, commit_id, len(self._rejects), warnings)
 
     def _write_rejects(self) -> None:
         """Before anything moves: a file of rejects that cannot be written fails the load."""
@@ -332,4 +348,4 @@ class Load:
     def _step(self, phase: str) -> None:
         """What one phase needed in passing is given back before the next begins."""
         self.budget.give_back()
-        self._progress(ProgressEvent(phase, 0))
+        self.progress(ProgressEvent(phase, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -56,6 +56,18 @@ class Spool:
         if held:
             yield pa.concat_tables(held)
 
+    def rewrite(self, change: Callable[[pa.Table], pa.Table], batch_rows: int, batch_bytes: int) -> None:
+        """Replace all rows by what `change` makes of them, batch by batch; their number and order stay."""
+        changed = Spool(self._budget)
+        try:
+            for rows in self.batches(batch_rows, batch_bytes=batch_bytes):
+                changed.add(change(rows))
+        except BaseException:
+            changed.close()
+            raise
+        self.close()
+        self._waiting, self._spilled = changed._waiting, changed._spilled
+
     def _pieces(self, columns: list[str] | None) -> Iterator[pa.Table]:
         if self._spilled is not None:
             return self._spilled.tables(columns)
@@ -73,6 +85,7 @@ class Spool:
 
     def close(self) -> None:
         """Free the space."""
+        self._budget.rows_left += sum(rows.nbytes for rows in self._waiting)
         self._waiting = []
         if self._spilled is not None:
             self._spilled.close()

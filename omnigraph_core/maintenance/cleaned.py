@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph_core.maintenance.keep import Policy
 from omnigraph_core.records import dataclass
 
 
@@ -37,6 +38,7 @@ class CleanedTable:
 class Cleaned:
     """One run."""
 
+    policy: Policy
     tables: tuple[CleanedTable, ...]
     commits_removed: int
     commits_left: int

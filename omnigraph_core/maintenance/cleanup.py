@@ -68,6 +68,7 @@ class Cleanup:
         done = [*decision.failed, *self._removed(decision, leftovers)]
         outside = leftovers.outside_tables()
         return Cleaned(
+            policy=self._policy,
             tables=tuple(each for each in done if each is not None),
             commits_removed=decision.commits_removed,
             commits_left=decision.commits_left,
@@ -120,7 +121,7 @@ class Cleanup:
                     return decision
                 except (ObjectChanged, ObjectExists):
                     continue
-        raise BusyError("other cleanups of this graph were always first", hint="try again")
+        raise BusyError("another cleanup of this graph was faster every time", hint="try again")
 
     def _each(
         self, ref: TableRef, work: Callable[[], Collected | int], action: str = "versions"

@@ -57,6 +57,14 @@ def find_drift(door: Door, branch: str, keys: Collection[str]) -> Mapping[str, T
         return {each.table_key: each for each in found if each.classification is not Classification.NO_DRIFT}
 
 
+def seems_drifted(door: Door, branch: str, heads: Mapping[str, int]) -> set[str]:
+    """The same for whoever only looks, and has read these HEADs; as `checks/tables.py` does it."""
+    if door.sweeper.pending():
+        return set()
+    tables = door.manifest.snapshot(branch).tables
+    return {key for key, head in heads.items() if key in tables and tables[key].table_version < head}
+
+
 def healed(door: Door, branch: str, lock: Lock) -> Snapshot:
     """The branch, once nothing is pending on it: what is above it then is no write in progress."""
     door.sweeper.heal(branch, lock)

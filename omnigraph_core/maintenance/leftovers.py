@@ -4,6 +4,8 @@
   writer that was only asleep fails to give its file a name, and nothing has happened.
 - A folder of a Spark load whose record is gone: only tasks of a job that was given up can have
   written to it. It goes by the operation's id, under the lock of its record.
+- Topology indexes beyond the newest few, and files of a builder that died before it named them. They
+  are derived from the tables, so that a reader who misses one reads those.
 - Files staged without a record, by a writer that died before its sidecar. No version refers to
   them, and nobody stages for a day without a record. They go under the lock of the branch: a
   writer that wakes up finds them missing when it has the lock, before it commits anything.
@@ -26,6 +28,7 @@ from omnigraph_core.tables.collect import Collected
 from omnigraph_core.tables.referenced import named_files, referenced_names
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import versions_on_disk
+from omnigraph_core.topology.store import TopologyStore
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.staging import staged_operations, staging_lock
 
@@ -59,7 +62,19 @@ class Leftovers:
         """Half-written objects and folders of given-up jobs."""
         found = self._temporaries()
         folders = self._folders()
-        return Collected(0, found.files + folders.files, found.bytes + folders.bytes)
+        topology = self._topology()
+        parts = (found, folders, topology)
+        return Collected(0, sum(each.files for each in parts), sum(each.bytes for each in parts))
+
+    def _topology(self) -> Collected:
+        """Topology indexes that newer ones have taken the place of, and what killed builders left."""
+        store = TopologyStore(self._door.storage)
+        sizes = store.files()
+        old = [name for name in store.superseded() if name in sizes and self._is_old(sizes[name])]
+        if not self._dry_run:
+            store.remove(old)
+            faults.hit("cleanup.topology_removed")
+        return Collected(0, len(old), sum(sizes[name].size for name in old))
 
     def _temporaries(self) -> Collected:
         old = {path: each for path, each in self._control.temporaries().items() if self._is_old(each)}

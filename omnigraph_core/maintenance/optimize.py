@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -19,62 +19,28 @@ from omnigraph_core import faults
 from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.history.log import read_branch_log
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.indexes.ensure import outstanding
-from omnigraph_core.maintenance.control import Rewritable, compact_control, rewritable
-from omnigraph_core.maintenance.drift import find_drift
-from omnigraph_core.maintenance.limits import (
-    INDEXED_FRAGMENTS_MAX,
-    OPTIMIZE_ROUNDS_MAX,
-    STALE_ROWS_MAX,
-    STALE_SHARE,
-    VECTOR_INDEX_ROWS_MIN,
-    WHOLE_ROWS_MAX,
-)
+from omnigraph_core.indexes.topology import EDGES_MIN, TopologyBuilder, TopologyBuilt
+from omnigraph_core.maintenance.control import compact_control, rewritable
+from omnigraph_core.maintenance.drift import find_drift, seems_drifted
+from omnigraph_core.maintenance.limits import OPTIMIZE_ROUNDS_MAX, STALE_ROWS_MAX
+from omnigraph_core.maintenance.needs import Needs, TableWork, inherited, of_control
 from omnigraph_core.maintenance.optimized import Optimized, OptimizedTable, Skipped
 from omnigraph_core.maintenance.repair import newest_forced
-from omnigraph_core.manifest.snapshot import Snapshot, SubTableEntry
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.progress import Progress, ProgressEvent, silent
-from omnigraph_core.records import dataclass
-from omnigraph_core.schema import EntityType
 from omnigraph_core.tables.compaction import (
-    Compactable,
-    IndexWork,
-    compactable,
-    covered_fragments,
     stage_compaction,
 )
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, discard_files
 from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.actors import Signature
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.forks import needs_fork
 from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 from omnigraph_core.write.staging import KeptRecord, staging
 from omnigraph_core.write.staging_record import OPTIMIZE_KIND, StagingRecord
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What one version of one table needs."""
-
-    entity: EntityType
-    entry: SubTableEntry
-    table: Table
-    found: Compactable
-    indexes: IndexWork
-    drops_indexes: bool
-
-    @property
-    def key(self) -> str:
-        return self.entry.table_key
-
-    @property
-    def is_needed(self) -> bool:
-        return bool(self.found.rewritten or self.indexes.names)
 
 
 class Optimizer:
@@ -94,20 +60,23 @@ class Optimizer:
         self._branch = branch
         self._signature = signature
         self._memory_bytes = memory_bytes // tables_at_once
+        self._needs = Needs(door, branch, self._memory_bytes)
         self._tables_at_once = tables_at_once
         self._progress = progress
 
     def preview(self, types: Collection[str] = ()) -> Optimized:
         """What a run would do; nothing is written."""
         attempt = Attempt(self._door.manifest.snapshot(self._branch), self._door.schemas)
-        works = self._works(attempt, types)
-        control = [] if types else map(_control, rewritable(self._door, self._branch))
-        return Optimized(self._branch, _ordered(_inherited(attempt, types), map(_expected, works), control))
+        works = self._needs.of(attempt, types)
+        drifted = seems_drifted(self._door, self._branch, {work.key: work.head for work in works})
+        tables = [work.skipped(Skipped.DRIFT) if work.key in drifted else work.estimated() for work in works]
+        control = [] if types else map(of_control, rewritable(self._door, self._branch))
+        return Optimized(self._branch, _ordered(inherited(attempt, types), tables, control))
 
     def run(self, types: Collection[str] = ()) -> Optimized:
         """Optimize the tables of these types, or all of them."""
         attempt = self._door.attempt(self._branch)
-        done = {each.table_key: each for each in _inherited(attempt, types)}
+        done = {each.table_key: each for each in inherited(attempt, types)}
         commits: list[str] = []
         warnings: list[str] = []
         for number in range(1, 1 + OPTIMIZE_ROUNDS_MAX):
@@ -120,10 +89,22 @@ class Optimizer:
                 break
             attempt = self._door.attempt(self._branch)
             if number == OPTIMIZE_ROUNDS_MAX:
-                works = self._works(attempt, types, done)
-                done |= {w.key: replace(_expected(w), skipped=Skipped.BUSY) for w in works}
+                works = self._needs.of(attempt, types, done)
+                done |= {work.key: work.skipped(Skipped.BUSY) for work in works}
         control = [] if types else self._compacted(warnings)
-        return Optimized(self._branch, _ordered(done.values(), control), tuple(commits), tuple(warnings))
+        topology = () if types else self._topology(warnings)
+        tables = _ordered(done.values(), control)
+        return Optimized(self._branch, tables, tuple(commits), tuple(warnings), topology)
+
+    def _topology(self, warnings: list[str]) -> tuple[TopologyBuilt, ...]:
+        """After the tables, whose fragments it is about. Failing to is no reason to fail, either."""
+        attempt = self._door.attempt(self._branch)
+        builder = TopologyBuilder(self._door.tables, self._memory_bytes, self._progress)
+        try:
+            return tuple(builder.build(attempt.snapshot, attempt.schema, edges_min=EDGES_MIN))
+        except OmnigraphError as error:
+            warnings.append(f"the topology index was left as it is: {error}")
+            return ()
 
     def _compacted(self, warnings: list[str]) -> list[OptimizedTable]:
         """Our own tables last: the publishes above added to them. Failing to is no reason to fail."""
@@ -132,51 +113,23 @@ class Optimizer:
         except OmnigraphError as error:
             warnings.append(f"the tables of commits were left as they are: {error}")
             return []
-        return [replace(_control(each), committed=True) for each in done]
+        return [replace(of_control(each), committed=True) for each in done]
 
     def look(self) -> list[OptimizedTable]:
         """What the tables need that are this branch's own, and ours. Small ones do without indexes."""
         attempt = Attempt(self._door.manifest.snapshot(self._branch), self._door.schemas)
-        works = self._works(attempt, ())
-        small = [replace(_expected(w), indexes=()) for w in works if w.entry.row_count < STALE_ROWS_MAX]
-        large = [_expected(work) for work in works if work.entry.row_count >= STALE_ROWS_MAX]
-        return [*map(_control, rewritable(self._door, self._branch)), *small, *large]
+        works = self._needs.of(attempt, ())
+        small = [replace(w.expected(), indexes=()) for w in works if w.entry.row_count < STALE_ROWS_MAX]
+        large = [work.expected() for work in works if work.entry.row_count >= STALE_ROWS_MAX]
+        return [*map(of_control, rewritable(self._door, self._branch)), *small, *large]
 
-    def _works(self, attempt: Attempt, types: Collection[str], besides: Collection[str] = ()) -> list[_Work]:
-        """One for every table that is this branch's own."""
-        return [
-            self._work(entity, entry)
-            for entity, entry in _entries(attempt, types)
-            if entry.table_key not in besides and not needs_fork(entry, self._branch)
-        ]
-
-    def _work(self, entity: EntityType, entry: SubTableEntry) -> _Work:
-        table = self._door.tables.open(entry.ref, entry.table_version)
-        found, tail = compactable(table), compactable(table, covered_fragments(table))
-        bulk = found.rewritten - tail.rewritten
-        drops = bulk > 0 and (entry.row_count <= WHOLE_ROWS_MAX or bulk >= INDEXED_FRAGMENTS_MAX)
-        return _Work(entity, entry, table, found if drops else tail, self._indexes(entity, table), drops)
-
-    def _indexes(self, entity: EntityType, table: Table) -> IndexWork:
-        """What the indexes need; an index that misses little is as good as whole."""
-        rows = table.count_rows()
-        if not rows:
-            return IndexWork()
-        return outstanding(
-            table,
-            entity,
-            unindexed_max=min(STALE_ROWS_MAX, rows // STALE_SHARE),
-            memory_bytes=self._memory_bytes,
-            vectors_min=VECTOR_INDEX_ROWS_MIN,
-        )
-
-    def _stage(self, work: _Work, operation_id: str) -> tuple[StagedWrite, ...]:
+    def _stage(self, work: TableWork, operation_id: str) -> tuple[StagedWrite, ...]:
         self._progress(ProgressEvent(f"optimize {work.key}", 0))
         return tuple(
             stage_compaction(
                 self._door.storage,
                 work.table,
-                lambda table: self._indexes(work.entity, table),
+                lambda table: self._needs.indexes(work.entity, table),
                 operation_id,
                 drops_indexes=work.drops_indexes,
                 readable=self._readable(work.table),
@@ -210,7 +163,7 @@ class _Round:
         self._operation_id = new_ulid()
         self._kept: KeptRecord | None = None
         self._recording = threading.Lock()
-        self._staged: dict[str, tuple[_Work, tuple[StagedWrite, ...]]] = {}
+        self._staged: dict[str, tuple[TableWork, tuple[StagedWrite, ...]]] = {}
         self.done: dict[str, OptimizedTable] = {}
         self.moved: set[str] = set()
         """Tables that another writer came first to."""
@@ -236,16 +189,16 @@ class _Round:
                 with suppress(OmnigraphError):
                     self._discard()
 
-    def _wanted(self, attempt: Attempt) -> list[_Work]:
+    def _wanted(self, attempt: Attempt) -> list[TableWork]:
         """The tables with something to do. Those without are done, and so are those with drift."""
-        works = self._optimizer._works(attempt, self._types, self._besides)
-        suspects = {work.key for work in works if work.table.latest_version() != work.entry.table_version}
+        works = self._optimizer._needs.of(attempt, self._types, self._besides)
+        suspects = {work.key for work in works if work.head != work.entry.table_version}
         drifted = find_drift(self._door, attempt.branch, suspects) if suspects else {}
         for work in works:
             if work.key in drifted:
-                self.done[work.key] = replace(_expected(work), skipped=Skipped.DRIFT)
+                self.done[work.key] = work.skipped(Skipped.DRIFT)
             elif not work.is_needed:
-                self.done[work.key] = _expected(work)
+                self.done[work.key] = work.expected()
         self.moved = suspects - set(drifted)
         return [work for work in works if work.key not in self.done and work.key not in self.moved]
 
@@ -275,7 +228,7 @@ class _Round:
             on_recorded=self._hand_over,
         )
 
-    def _is_new(self, work: _Work) -> bool:
+    def _is_new(self, work: TableWork) -> bool:
         """Was this version of the table not staged yet? What was staged on another goes."""
         known = self._staged.get(work.key)
         if known is None:
@@ -285,7 +238,7 @@ class _Round:
         discard_files(self._door.storage, self._staged.pop(work.key)[1])
         return True
 
-    def _stage(self, work: _Work) -> None:
+    def _stage(self, work: TableWork) -> None:
         writes = self._optimizer._stage(work, self._operation_id)
         with self._recording:
             self._staged[work.key] = (work, writes)
@@ -343,53 +296,20 @@ class _Round:
         self._staged = {}
 
 
-def _entries(attempt: Attempt, types: Collection[str]) -> Iterator[tuple[EntityType, SubTableEntry]]:
-    for entity in attempt.schema.types():
-        entry = attempt.snapshot.tables.get(entity.table_key)
-        if entry is not None and (not types or entity.name in types):
-            yield entity, entry
-
-
-def _inherited(attempt: Attempt, types: Collection[str]) -> list[OptimizedTable]:
-    """The tables of a branch that are still its parent's business."""
-    return [
-        OptimizedTable(entry.table_key, skipped=Skipped.INHERITED)
-        for _, entry in _entries(attempt, types)
-        if needs_fork(entry, attempt.branch)
-    ]
-
-
-def _expected(work: _Work) -> OptimizedTable:
-    """What a table needs; a rewrite costs at most what its data files hold now."""
-    found = work.found
-    joined = -(-found.rows // ROWS_PER_FRAGMENT)
-    after = found.fragments - found.rewritten + joined if found.rewritten else found.fragments
-    return OptimizedTable(work.key, found.fragments, after, work.indexes.names, found.bytes)
-
-
-def _control(found: Rewritable) -> OptimizedTable:
-    """One of our own tables; nothing of it is indexed, and no commit says that it was rewritten."""
-    return OptimizedTable(found.ref.key, found.fragments, found.fragments_after, bytes_written=found.bytes)
-
-
-def _outcome(work: _Work, writes: Sequence[StagedWrite]) -> OptimizedTable:
-    expected = _expected(work)
+def _outcome(work: TableWork, writes: Sequence[StagedWrite]) -> OptimizedTable:
     if not writes:
-        return replace(expected, fragments_after=expected.fragments, indexes=(), bytes_written=0)
+        return work.untouched()
     is_compacted = _is_rewritten(_table_write(work, tuple(writes)))
-    return replace(
-        expected,
-        fragments_after=expected.fragments_after if is_compacted else expected.fragments,
-        bytes_written=sum(file.size for write in writes for file in write.files),
-        committed=True,
-    )
+    done = work.expected() if is_compacted else replace(work.untouched(), indexes=work.indexes.names)
+    size = sum(file.size for write in writes for file in write.files)
+    return replace(done, bytes_written=size, committed=True)
 
 
 def _is_rewritten(write: TableWrite) -> bool:
     return any(staged.kind is StageKind.COMPACTION for staged in write.staged)
 
 
-def _table_write(work: _Work, writes: tuple[StagedWrite, ...]) -> TableWrite:
+def _table_write(work: TableWork, writes: tuple[StagedWrite, ...]) -> TableWrite:
     entry = work.entry
     return TableWrite(entry.ref, entry.table_version, entry.table_version, entry.row_count, writes)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from omnigraph_core.indexes.topology import TopologyBuilt
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.compaction import PendingIndex
 
 
 class Skipped(StrEnum):
@@ -23,9 +25,16 @@ class OptimizedTable:
     table_key: str
     fragments: int = 0
     fragments_after: int = 0
+    fragments_removed: int = 0
+    fragments_added: int = 0
     indexes: tuple[str, ...] = ()
     """Built or extended."""
+    pending_indexes: tuple[PendingIndex, ...] = ()
     bytes_written: int = 0
+    """Of data and indexes; before a run, an estimate."""
+    published_version: int | None = None
+    head_version: int | None = None
+    """The newest version there was; a higher one is somebody's write in progress, or drift."""
     committed: bool = False
     skipped: Skipped | None = None
 
@@ -38,3 +47,5 @@ class Optimized:
     tables: tuple[OptimizedTable, ...]
     commit_ids: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    topology: tuple[TopologyBuilt, ...] = ()
+    """What became of the topology index: of each edge type that is large enough for one."""

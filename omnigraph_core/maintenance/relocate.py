@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from omnigraph_core import layout
 from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.maintenance.lineages import dataset_refs
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
 from omnigraph_core.storage import HeldLocks
 from omnigraph_core.tables.refs import TableRef
@@ -33,10 +34,4 @@ def _datasets(manifest: Manifest, held: HeldLocks) -> Iterator[TableRef]:
     yield manifest_ref(layout.MAIN_BRANCH)
     yield commits_ref(layout.MAIN_BRANCH)
     repair_refs(manifest, held.check)
-    paths = {
-        path: key
-        for branch in (layout.MAIN_BRANCH, *manifest.branches())
-        for path, key in manifest.paths(branch).items()
-    }
-    for path, key in sorted(paths.items()):
-        yield TableRef(key, path)
+    yield from dataset_refs(manifest)

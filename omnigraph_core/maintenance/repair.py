@@ -25,6 +25,7 @@ from omnigraph_core.tables.durability import Barrier
 from omnigraph_core.write.actors import FORCED_REPAIR_ACTOR, REPAIR_ACTOR
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import TableWrite, WritePlan, WriterKind
 
 _REPAIRED = "repaired"  # In the details of a commit: the versions it adopted, by table.
@@ -60,6 +61,8 @@ class Repaired:
     branch: str
     tables: tuple[RepairedTable, ...]
     commit_id: str | None = None
+    manifest_version: int | None = None
+    """Where it was published, if it was."""
     breaks: tuple[str, ...] = ()
     """Rules of the schema that rows of suspicious versions break, adopted or not."""
 
@@ -87,8 +90,11 @@ def repair(
             if tables[each.table_key].action is Action.RESTORED:
                 door.undo_late_write(attempt.snapshot, _published(each), each.head, lock)
                 attempt = Attempt(healed(door, branch, lock), door.schemas, lock)
-        commit_id = _adopt(door, attempt, [(each, tables[each.table_key]) for each in found], message)
-        return Repaired(branch, tuple(tables.values()), commit_id, breaks)
+        done = _adopt(door, attempt, [(each, tables[each.table_key]) for each in found], message)
+        if done is None:
+            return Repaired(branch, tuple(tables.values()), breaks=breaks)
+        version = done.snapshot.manifest_version
+        return Repaired(branch, tuple(tables.values()), done.commit_id, version, breaks)
 
 
 def newest_forced(commits: Iterable[Commit]) -> int:
@@ -174,7 +180,7 @@ def _adopted(drift: TableDrift) -> TableWrite:
 
 def _adopt(
     door: Door, attempt: Attempt, found: Sequence[tuple[TableDrift, RepairedTable]], message: str | None
-) -> str | None:
+) -> Published | None:
     """Publish the HEADs that were decided for, after making safe what another program may not have."""
     chosen = [each for each in found if each[1].action in (Action.HEALED, Action.FORCED)]
     if not chosen:
@@ -203,4 +209,4 @@ def _adopt(
         strict=True,
         details=json.dumps({_REPAIRED: versions}, ensure_ascii=False, separators=(",", ":")),
     )
-    return door.publish(plan).commit_id
+    return door.publish(plan)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from enum import StrEnum
 
 from omnigraph_core.records import dataclass
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+CREATES_BRANCH = "creates_branch"
+"""In the details of a commit: its branch was made for it."""
 
 
 class Operation(StrEnum):
@@ -68,6 +74,11 @@ class OfCommit:
     @property
     def created_at(self) -> int:
         return self.commit.created_at
+
+    @property
+    def when(self) -> datetime:
+        """`created_at` as a moment in UTC."""
+        return _EPOCH + timedelta(microseconds=self.created_at)
 
     @property
     def operation(self) -> str | None:

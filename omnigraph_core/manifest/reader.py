@@ -62,7 +62,7 @@ class ManifestDamaged(StorageError):
         )
         super().__init__(
             f"the manifest of branch '{branch}' is damaged: {path} is missing or short, but {known}",
-            hint=f"restore {path} from a backup; nothing is written before that",
+            hint=f"restore {path} from a backup; until then, writes are refused",
         )
         self.branch, self.path, self.recorded = branch, path, recorded
 

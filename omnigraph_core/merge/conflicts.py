@@ -25,10 +25,31 @@ class ConflictKind(StrEnum):
     DELETE_VS_UPDATE = "delete_vs_update"
     """One side deleted the entity, the other changed it."""
     ORPHAN_EDGE = "orphan_edge"
-    """An end of the edge is not there any more."""
+    """An end of the edge no longer exists."""
     UNIQUE_VIOLATION = "unique_violation"
     CARDINALITY_VIOLATION = "cardinality_violation"
     VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
+
+
+# Of one entity: a side of it can be taken.
+ROW_KINDS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE)
+
+
+class Take(StrEnum):
+    """What a choice is."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    DELETE = "delete"
+    KEEP_NODE = "keep_node"
+    VALUE = "value"
+
+
+def choices_for(kind: ConflictKind) -> tuple[Take, ...]:
+    """None for conflicts about several entities: what settles the others may settle them."""
+    if kind in ROW_KINDS:
+        return (Take.OURS, Take.THEIRS, Take.DELETE, Take.VALUE)
+    return (Take.KEEP_NODE, Take.DELETE) if kind is ConflictKind.ORPHAN_EDGE else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +120,11 @@ def _order(conflict: Conflict) -> tuple[str, bool, str, str, str, str]:
 
 
 def conflict_lines(conflicts: Iterable[Conflict], heads: Heads) -> Iterator[str]:
-    """Lines for a file; each says what heads it is about, so that it can be taken back, and has a place
-    for the choice."""
+    """Lines for a file; each says what heads it is about, so that it can be taken back, has a place
+    for the choice, and names those there are."""
     for conflict in conflicts:
-        line = {"choice": None, **conflict.as_json(), "heads": heads.as_json()}
+        choices = [take.value for take in choices_for(conflict.kind)]
+        line = {"choice": None, "choices": choices, **conflict.as_json(), "heads": heads.as_json()}
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
@@ -127,7 +149,7 @@ def read_heads(content: Mapping[str, Any], subject: str) -> Heads:
     """The heads that a line was written for."""
     found = content.get("heads")
     if not isinstance(found, dict) or not all(isinstance(found.get(key), str) for key in ("ours", "theirs")):
-        raise BadDataError(f"{subject}: it does not say what heads it was made for")
+        raise BadDataError(f"{subject}: it does not say which heads it was made for")
     return Heads(found["ours"], found["theirs"])
 
 
@@ -160,7 +182,7 @@ def _read(content: Mapping[str, Any]) -> Conflict:
             raise TypeError(f"{key} is no text")
     for key in ("entity_id", "property"):
         if not isinstance(content[key], str | None):
-            raise TypeError(f"{key} is neither a text nor null")
+            raise TypeError(f"{key} must be text or null")
     return Conflict(
         kind=kind,
         entity_kind=content["entity_kind"],

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph_core.layout import split_table_key
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind
@@ -24,6 +25,7 @@ from omnigraph_core.rules.uniqueness import check_unique_committed, check_unique
 from omnigraph_core.rules.values import check_values
 from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import EntityType, Schema
+from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.values.columns import storable
 
 
@@ -75,10 +77,24 @@ def _references(
     check_references(changes, committed, violations)
     entities = {entity.name: entity for entity in changes.schema.edges}
     known = {key: set(ids.to_pylist()) for key, ids in clashing.items() if key.startswith("edge:")}
+    of_theirs = _written(changes, violations.first)
     for each in violations.first:
         entity = entities[each.type_name or ""]
         if each.entity_id not in known.get(entity.table_key, ()):
-            yield from _conflicts(ConflictKind.ORPHAN_EDGE, entity, [each])
+            who = "ours" if (entity.table_key, each.entity_id) in of_theirs else "theirs"
+            told = replace(each, message=f"{each.message}: {who} deleted it")
+            yield from _conflicts(ConflictKind.ORPHAN_EDGE, entity, [told])
+
+
+def _written(changes: ChangeSet, orphans: Sequence[Violation]) -> set[tuple[str, str]]:
+    """Which of these edges the merge writes, by table: those are theirs, and ours lacks their node."""
+    wanted = pa.array(sorted({each.entity_id for each in orphans if each.entity_id}), pa.utf8())
+    found = set()
+    for edge in changes.schema.edges if len(wanted) else ():
+        if (change := changes.tables.get(edge.table_key)) is not None:
+            ids = change.part((), WHOLE).rows.column(ID_COLUMN)
+            found |= {(edge.table_key, each) for each in ids.filter(pc.is_in(ids, wanted)).to_pylist()}
+    return found
 
 
 def _cardinality(changes: ChangeSet, committed: Committed) -> Iterator[Conflict]:

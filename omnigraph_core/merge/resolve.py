@@ -12,27 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from enum import StrEnum
 from typing import Any
 
 from omnigraph_core.errors import BadDataError, PreconditionError
-from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, read_conflict_lines, read_heads
+from omnigraph_core.merge.conflicts import (
+    ROW_KINDS,
+    Conflict,
+    Heads,
+    Take,
+    choices_for,
+    read_conflict_lines,
+    read_heads,
+)
 from omnigraph_core.records import dataclass
 from omnigraph_core.values.shown import one_line
 
 Identity = tuple[str, str, str | None, str | None]
-
-ROW_KINDS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE)
-
-
-class Take(StrEnum):
-    """What a choice is."""
-
-    OURS = "ours"
-    THEIRS = "theirs"
-    DELETE = "delete"
-    KEEP_NODE = "keep_node"
-    VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class ResolutionUnfit(BadDataError):
         lines = [f"{name} does not fit the conflicts of this merge"]
         lines += [f"not a conflict: {_said(each)}" for each in unknown]
         lines += [f"no choice for: {_said(each)}" for each in missing]
-        hint = 'give each conflict a "choice", such as "ours" or "theirs"' if missing else None
+        hint = 'give each conflict a "choice", one of its "choices"' if missing else None
         super().__init__("\n".join(map(one_line, lines)), hint=hint)
         self.unknown, self.missing = tuple(unknown), tuple(missing)
 
@@ -101,7 +96,7 @@ class Resolution:
         """A choice for each conflict that needs one; for those that have none, the default."""
         found, missing = {}, set()
         for conflict in conflicts:
-            needs = conflict.kind in ROW_KINDS or conflict.kind is ConflictKind.ORPHAN_EDGE
+            needs = bool(choices_for(conflict.kind))
             chosen = self.choices.get(conflict.identity)
             if chosen is None and default is not None and conflict.kind in ROW_KINDS:
                 chosen = Choice(default)
@@ -137,7 +132,7 @@ def read_resolution(lines: Iterable[str], name: str) -> Resolution:
 
 
 def _choice(content: Any, conflict: Conflict, subject: str) -> Choice:
-    allowed = _allowed(conflict.kind)
+    allowed = choices_for(conflict.kind)
     if isinstance(content, dict) and list(content) == ["value"] and Take.VALUE in allowed:
         return Choice(Take.VALUE, content["value"])
     plain = [take for take in allowed if take is not Take.VALUE]
@@ -146,13 +141,7 @@ def _choice(content: Any, conflict: Conflict, subject: str) -> Choice:
     if not allowed:
         raise BadDataError(f"{subject}: {conflict.kind} has no choice; change an entity on either side")
     words = [f'"{take}"' for take in plain] + (['{"value": …}'] if Take.VALUE in allowed else [])
-    raise BadDataError(f"{subject}: the choice is none of {', '.join(words)}")
-
-
-def _allowed(kind: ConflictKind) -> tuple[Take, ...]:
-    if kind in ROW_KINDS:
-        return (Take.OURS, Take.THEIRS, Take.DELETE, Take.VALUE)
-    return (Take.KEEP_NODE, Take.DELETE) if kind is ConflictKind.ORPHAN_EDGE else ()
+    raise BadDataError(f"{subject}: the choice must be one of {', '.join(words)}")
 
 
 def _said(identity: Identity) -> str:

@@ -17,13 +17,13 @@ from omnigraph_core.errors import ConflictError, NotFoundError, RefusedError, St
 from omnigraph_core.history.bases import ancestors, find_bases
 from omnigraph_core.history.carry import carry_commits, unknown_to
 from omnigraph_core.history.log import CommitLog, GraphCommit, read_branch_log, read_log
-from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, in_order, shown
+from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Heads, Take, in_order, shown
 from omnigraph_core.merge.engine import MergedTable, ValuesDoNotFit, merge_tables
 from omnigraph_core.merge.ground import Ground, common_ground, differing
 from omnigraph_core.merge.judge import broken_rules, change_set
 from omnigraph_core.merge.lost import lost_edits
 from omnigraph_core.merge.ours import CommittedByOurs
-from omnigraph_core.merge.resolve import Resolution, Take
+from omnigraph_core.merge.resolve import Resolution
 from omnigraph_core.merge.rows import Preference
 from omnigraph_core.merge.settle import settle_orphans, settle_rows
 from omnigraph_core.merge.sides import Sides
@@ -31,6 +31,7 @@ from omnigraph_core.merge.states import States
 from omnigraph_core.merge.with_schema import planned_with_schema, write_under_refs
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.committed import Committed
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.values.shown import one_line
 from omnigraph_core.write.attempt import Attempt
@@ -172,10 +173,10 @@ class Merge:
                 return None
             carried = unknown_to(log, tip, attempt.head.commit_id)
 
-            def before_a(tables: Tables) -> None:
+            def before_a(tables: Tables, guard: Guard) -> None:
                 states.prove()
                 self._check_head(attempt)
-                carry_commits(tables, target, carried, plan.operation_id)
+                carry_commits(tables, target, carried, plan.operation_id, guard)
 
             return replace(plan, merged_parent_commit_id=tip.commit_id, before_a=before_a)
 
@@ -203,7 +204,7 @@ class Merge:
                 return found
         found = read_log(tables, manifest).commits.get(parent_id)
         if found is None:
-            raise NotFoundError(f"commit {parent_id} is not on record any more")
+            raise NotFoundError(f"commit {parent_id} is no longer on record")
         return found
 
     def reset(self, target: str, commit: GraphCommit) -> Merged:
@@ -230,7 +231,7 @@ class Merge:
             if base is None and theirs.commit_id == attempt.head.commit_id:
                 found = _Found(Outcome.UP_TO_DATE, heads)
                 return None
-            ours = self._ours(attempt)
+            ours = State(attempt.snapshot, attempt.schema)
             base_state = ours if base is None else states.of(base)
             sides = Sides(
                 {"base": base_state}, ours, states.of(theirs), {}, lambda _: base_state, takes_back=True
@@ -241,7 +242,7 @@ class Merge:
                 found = replace(found, outcome=Outcome.UP_TO_DATE)
                 return None
             plan = self._planned(attempt, found)
-            return None if plan is None else replace(plan, before_a=lambda _: states.prove())
+            return None if plan is None else replace(plan, before_a=lambda *_: states.prove())
 
         published = self._write(target, build)
         assert found is not None
@@ -280,7 +281,7 @@ class Merge:
         is_forward = bases.commit_ids == (ours_id,)
         sides = Sides(
             bases={id_: states.at(id_) for id_ in bases.commit_ids},
-            ours=self._ours(attempt),
+            ours=State(attempt.snapshot, attempt.schema),
             theirs=states.of(tip),
             parents=parents,
             state_at=states.at,
@@ -379,13 +380,10 @@ class Merge:
         finally:
             self._on_record = None
 
-    def _ours(self, attempt: Attempt) -> State:
-        return State(attempt.snapshot, attempt.schema)
-
 
 def _outcome(found: _Found, commit_id: str | None, source: str | None, warnings: tuple[str, ...]) -> Merged:
     passed = tuple(
-        f"commit {id_} would have been a base of this merge, but cannot be read any more"
+        f"commit {id_} would have been a base of this merge, but can no longer be read"
         for id_ in found.unreadable
     )
     return Merged(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_core.errors import BadDataError
-from omnigraph_core.merge.conflicts import Conflict, ConflictKind
+from omnigraph_core.merge.conflicts import Conflict, ConflictKind, Take
 from omnigraph_core.merge.engine import MergedTable, rows_at, unchanged
 from omnigraph_core.merge.ground import Ground
-from omnigraph_core.merge.resolve import Choice, Identity, Take
+from omnigraph_core.merge.resolve import Choice, Identity
 from omnigraph_core.merge.rows import ENDS, MergedRows, differing_ids, no_clashes, rows, units_of
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN

@@ -43,7 +43,7 @@ class States:
         """What a base held, from wherever it can be read."""
         holder = self._holder(commit_id)
         if holder is None:
-            raise NotFoundError(f"commit {commit_id} cannot be read any more")
+            raise NotFoundError(f"commit {commit_id} can no longer be read")
         self._bases[holder.commit_id] = holder
         return self._state(self._snapshot(holder))
 

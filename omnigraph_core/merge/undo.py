@@ -66,7 +66,7 @@ class Undo:
                 raise
             raise CannotUndo(
                 f"operation {operation.operation_id} was taken back already, by {by.operation_id}",
-                hint=f"to have it again: `omnigraph undo {by.operation_id}`",
+                hint=f"take that back with `omnigraph undo {by.operation_id}`",
             ) from error
 
     def _run(self, operation: Operation) -> Undone:
@@ -92,6 +92,11 @@ class Undo:
                 f"operation {commit.commit_id} changed no content; there is nothing to take back"
             )
         branch_of(self._door.manifest, commit)
+        if operation.creates_branch and self._is_all_there_is(commit):
+            note = Note(self._actor, self._message, commit.commit_id)
+            only_at, identity = commit.commit_id, commit.on.identity
+            delete_branch(self._door, commit.branch, note, only_at=only_at, identity=identity)
+            return Undone(operation, note.operation_id)
         message = self._message if self._message is not None else f"Undo {commit.commit_id}"
         about = {"undoes": commit.commit_id, "reverts": commit.commit_id}
         intent = Intent(WriterKind.REVERT, self._actor, message, about=about)
@@ -101,13 +106,22 @@ class Undo:
             raise CannotUndo(f"nothing of operation {commit.commit_id} is left to take back")
         return Undone(operation, merged.commit_id, merged)
 
+    def _is_all_there_is(self, commit: GraphCommit) -> bool:
+        """Is the commit the only one on its branch?"""
+        head = self._door.manifest.snapshot(commit.branch).head
+        if head is None or head.commit_id != commit.commit_id:
+            return False
+        log = read_log(self._door.tables, self._door.manifest)
+        start = log.commits.get(commit.parent_commit_id or "")
+        return start is not None and start.on != commit.on
+
     def _put_aside(self, move: Move, note: Note) -> None:
         """A branch that came goes again. It can be brought back, but not what was written on it would
         be expected to go with it: so only if nothing was."""
         fork = live_fork(self._door.manifest, move.line)
         called = shown_name(self._door, move.line, move.identity)
         if fork is None or fork.identity != move.identity:
-            raise NothingToUndo(f"branch '{called}' of operation {move.operation_id} is not there any more")
+            raise NothingToUndo(f"branch '{called}' of operation {move.operation_id} no longer exists")
         head = self._door.manifest.snapshot(move.line).head
         if head is not None and head.commit_id != move.commit_id:
             raise CannotUndo(
@@ -130,7 +144,7 @@ class Undo:
         called = shown_name(self._door, move.line, move.identity)
         fork = live_fork(self._door.manifest, move.line)
         if fork is None or fork.identity != move.identity:
-            raise NothingToUndo(f"branch '{called}' of operation {move.operation_id} is not there any more")
+            raise NothingToUndo(f"branch '{called}' of operation {move.operation_id} no longer exists")
         if called != move.new_name:
             raise CannotUndo(
                 f"the branch that operation {move.operation_id} called '{move.new_name}' is '{called}' by now"
@@ -140,7 +154,7 @@ class Undo:
     def _remove_tag(self, move: Move, note: Note) -> None:
         found = read_tag(self._door.storage.control, move.name)
         if found.revision != move.identity:
-            raise NothingToUndo(f"tag '{move.name}' is another one than operation {move.operation_id} made")
+            raise NothingToUndo(f"tag '{move.name}' is not the one that operation {move.operation_id} made")
         delete_tag(self._door, move.name, note, revision=move.identity)
 
     def _restore_tag(self, move: Move, note: Note) -> None:

@@ -71,7 +71,7 @@ def write_under_refs(door: Door, branch: str, build: Build, actor: str | None) -
                 break
             published = _published(door, door.attempt(branch, lock), build, actor)
     if published is None:
-        raise ReplansUsedUp(f"branch '{branch}': its tables do not come to rest", hint="try again")
+        raise ReplansUsedUp(f"branch '{branch}': its tables keep moving", hint="try again")
     return replace(published, warnings=(*published.warnings, *_indexed(door, branch, published, actor)))
 
 

@@ -92,7 +92,7 @@ def _applied(
             continue
         differing = _differing(door, published) if branch == layout.MAIN_BRANCH else ()
         return Applied(plan, published.snapshot, published.commit_id, differing, published.warnings)
-    raise ReplansUsedUp(f"branch '{branch}': its tables do not come to rest", hint="try again")
+    raise ReplansUsedUp(f"branch '{branch}': its tables keep moving", hint="try again")
 
 
 def _put_back(door: Door, attempt: Attempt, lock: Lock) -> tuple[str, ...]:

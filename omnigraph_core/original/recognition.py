@@ -22,7 +22,7 @@ class OriginalGraph(RefusedError):
 
     def __init__(self) -> None:
         super().__init__(
-            "this is a graph of the Rust original: it can be read as it is, and not be written to",
+            "this is a graph of the Rust original: it can be read as it is, but not written to",
             hint="`omnigraph adopt` makes it a graph of this OmniGraph, with its history and branches",
         )
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import StorageError
+from omnigraph_core.fields import WHOLE_MAX
 from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
@@ -67,11 +69,22 @@ def read_record(control: ControlStore) -> OriginalRecord | None:
         return None
     try:
         unseal(found.data, RECORD_VERSION)
-        content = parse_json(found.data)
-        schemas = {
-            str(name): [(int(start), None if hash_ is None else str(hash_)) for start, hash_ in runs]
-            for name, runs in content["schemas"].items()
-        }
-        return OriginalRecord(schemas)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        schemas = parse_json(found.data).get("schemas")
+        if not isinstance(schemas, dict):
+            raise ValueError("schemas is not an object")
+        return OriginalRecord({name: _runs(name, runs) for name, runs in schemas.items()})
+    except ValueError as error:
         raise OriginalRecordDamaged(str(error)) from error
+
+
+def _runs(branch: str, found: object) -> list[Run]:
+    """Versions in ascending order, each with a hash or null."""
+    runs: list[Any] = found if isinstance(found, list) else [None]
+    if not all(isinstance(run, list) and len(run) == 2 for run in runs):
+        raise ValueError(f"the runs of '{branch}' are not pairs")
+    starts, hashes = [run[0] for run in runs], [run[1] for run in runs]
+    if any(type(start) is not int or not 0 <= start <= WHOLE_MAX for start in starts):
+        raise ValueError(f"a run of '{branch}' does not begin at a version")
+    if starts != sorted(starts) or not all(each is None or isinstance(each, str) for each in hashes):
+        raise ValueError(f"the runs of '{branch}' are not in order, or one has no schema")
+    return list(zip(starts, hashes, strict=True))

@@ -95,7 +95,6 @@ class NearestSearch:
     property: str
     dimension: int
     query: ValueExpression
-    query_is_text: bool
     model: str | None = None
 
 

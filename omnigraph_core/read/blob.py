@@ -32,6 +32,10 @@ class Blob:
     def size(self) -> int:
         return self.file.size
 
+    def read(self) -> bytes:
+        """All of it at once."""
+        return b"".join(self.pieces())
+
     def pieces(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         """The content in order, with at most one piece in memory; or `length` bytes of it from `offset`."""
         start = min(offset, self.size)

@@ -21,6 +21,7 @@ from omnigraph_core.query.checked import (
 from omnigraph_core.query.params import BoundParams
 from omnigraph_core.read.answer.project import Projector
 from omnigraph_core.read.answer.result import Answer, QueryResult, Target, answer_of
+from omnigraph_core.read.answer.shown import shown_table
 from omnigraph_core.read.answer.stream import LATE_ROWS_MAX, StreamedRead, streamed_scan
 from omnigraph_core.read.match.matcher import Matcher
 from omnigraph_core.read.plan.conditions import Run, variables_of
@@ -30,9 +31,12 @@ from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.read.session.session import Session
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
+from omnigraph_core.schema.arrow import arrow_type
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.topology.cache import ReadCache
+from omnigraph_core.topology.format import NotTopology
+from omnigraph_core.topology.store import TopologyStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Reading:
     schema: Schema
     settings: Settings
     cache: ReadCache
+    topology: TopologyStore
 
     def run(
         self,
@@ -57,11 +62,21 @@ class Reading:
         """The answer; `now()` is the moment this was called."""
         now = datetime.now(timezone.utc)
         budget = Budget(timeout_s, self.settings.memory_limit_bytes)
-        session = Session(
-            self.tables, self.snapshot, self.schema, Run(params, now), budget, self.settings, self.cache
-        )
+
+        def session_with(topology: TopologyStore | None) -> Session:
+            settings, cache = self.settings, self.cache
+            return Session(
+                self.tables, self.snapshot, self.schema, Run(params, now), budget, settings, cache, topology
+            )
+
+        session = session_with(self.topology)
         prepared = PreparedRead(session, read)
-        rows = empty_answer(read) if explain_only else prepared.execute()
+        try:
+            rows = empty_answer(read) if explain_only else prepared.execute()
+        except NotTopology:  # An index that is damaged is as good as none.
+            session = session_with(None)
+            prepared = PreparedRead(session, read)
+            rows = prepared.execute()
         commit_id = self.snapshot.head.commit_id if self.snapshot.head else None
         target = Target(None, commit_id) if is_ref else Target(self.snapshot.shown_branch)
         plan = prepared.explain()
@@ -102,7 +117,9 @@ class PreparedRead:
 
 
 def empty_answer(read: CheckedRead) -> Answer:
-    return answer_of(pa.table({column.name: pa.array([], pa.null()) for column in read.columns}))
+    """No rows, of the types that the answer has."""
+    nothing = [pa.array([], arrow_type(column.type)) for column in read.columns]
+    return answer_of(shown_table(read, nothing))
 
 
 def _carried(read: CheckedRead) -> Mapping[str, tuple[str, ...]]:

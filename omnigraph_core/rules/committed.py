@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -35,20 +35,38 @@ class Base(Protocol):
     def entry(self, table_key: str) -> Pinned: ...
 
 
+class TextsByPart(Protocol):
+    """Committed rows by parts of a text; as `TableByPart`."""
+
+    def having(self, number: int, texts: pa.Array) -> pa.Table: ...
+
+
+ByText = tuple[str, tuple[str, ...]]
+"""A table, by its key, and the columns of the text by which its rows are looked up."""
+
+
 class Committed:
     """One state of the graph. The change depends on every table handed out.
 
     `deals`: will somebody ask for one part after the other? Then tables are dealt into parts, too.
+    `dealt` are those that others have dealt already.
     """
 
-    def __init__(self, tables: Tables, base: Base, *, deals: bool = True) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        base: Base,
+        *,
+        deals: bool = True,
+        dealt: Mapping[ByText, TextsByPart] | None = None,
+    ) -> None:
         self.base = base
         self._deals = deals
         self.reads: dict[str, int] = {}
         """Tables read, with the versions they were read at: the plan's read set."""
         self._tables = tables
         self._open: dict[str, Table] = {}
-        self._by_part: dict[tuple[str, tuple[str, ...]], TableByPart] = {}
+        self._by_part: dict[ByText, TextsByPart] = dict(dealt or {})
         self._edges_at: dict[tuple[str, str], tuple[pa.Array, pa.Table]] = {}
 
     def table(self, table_key: str) -> Table:
@@ -81,11 +99,10 @@ class Committed:
         self._edges_at[key] = (ids, found)
         return found
 
-    def by_part(self, entity: EntityType, by: Sequence[str], part: Part, texts: int) -> TableByPart | None:
+    def by_part(self, entity: EntityType, by: Sequence[str], part: Part, texts: int) -> TextsByPart | None:
         """The table split into parts, if that pays for looking up this many texts per part."""
-        key = (entity.table_key, tuple(by))
+        key, table = (entity.table_key, tuple(by)), self.table(entity.table_key)
         if key not in self._by_part:
-            table = self.table(entity.table_key)
             rows = table.count_rows()
             if not rows or not self._deals or part.count <= _SCANS_MAX or are_few(texts, rows):
                 return None

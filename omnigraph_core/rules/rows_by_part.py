@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,22 +74,34 @@ class TableByPart:
 
     def __init__(self, table: Table, entity: EntityType, by: Sequence[str], count: int) -> None:
         self._rows = RowsByPart(count)
-        names = list(dict.fromkeys(["id", *by]))
-        for batch in table.scan(names, with_row_id=True, with_row_address=True):
-            rows = pa.Table.from_batches([batch])
-            texts = tuple_texts(rows, by, entity)
-            places = {name: rows.column(name) for name in ("id", "_rowid", "_rowaddr")}
-            self._rows.add(pa.table({**places, "text": texts}), part_numbers(texts, count))
+        for rows in placed_texts(table, entity, by):
+            self._rows.add(rows, part_numbers(rows.column("text").combine_chunks(), count))
 
     def having(self, number: int, texts: pa.Array) -> pa.Table:
         """The rows of a part whose text is one of these."""
-        found, waiting, rows = [], [], 0
-        for piece in (*self._rows.pieces(number), None):
-            if piece is not None:
-                waiting.append(piece)
-                rows += piece.num_rows
-            if waiting and (piece is None or rows >= _ROWS_AT_ONCE):
-                mine = pa.concat_tables(waiting)
-                found.append(mine.filter(pc.is_in(mine.column("text"), value_set=texts)))
-                waiting, rows = [], 0
-        return pa.concat_tables(found)
+        return having(self._rows.pieces(number), texts)
+
+
+def placed_texts(
+    table: Table, entity: EntityType, by: Sequence[str], fragments: Sequence[int] | None = None
+) -> Iterator[pa.Table]:
+    """`id`, `_rowid`, `_rowaddr` and the `text` of the columns `by`, of all rows or some fragments."""
+    names = list(dict.fromkeys(["id", *by]))
+    for batch in table.scan(names, with_row_id=True, with_row_address=True, fragment_ids=fragments):
+        rows = pa.Table.from_batches([batch])
+        places = {name: rows.column(name) for name in ("id", "_rowid", "_rowaddr")}
+        yield pa.table({**places, "text": tuple_texts(rows, by, entity)})
+
+
+def having(pieces: Iterable[pa.Table], texts: pa.Array) -> pa.Table:
+    """The rows whose text is one of these; there is at least one piece."""
+    found, waiting, rows = [], [], 0
+    for piece in chain(pieces, (None,)):
+        if piece is not None:
+            waiting.append(piece)
+            rows += piece.num_rows
+        if waiting and (piece is None or rows >= _ROWS_AT_ONCE):
+            mine = pa.concat_tables(waiting)
+            found.append(mine.filter(pc.is_in(mine.column("text"), value_set=texts)))
+            waiting, rows = [], 0
+    return pa.concat_tables(found)

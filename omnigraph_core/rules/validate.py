@@ -18,7 +18,7 @@ from omnigraph_core.rules.parts import WHOLE, Part, ask_by_part
 from omnigraph_core.rules.references import check_references
 from omnigraph_core.rules.uniqueness import check_unique_committed, check_unique_inside
 from omnigraph_core.rules.values import check_values
-from omnigraph_core.rules.violations import Violation, Violations, listed, listed_details
+from omnigraph_core.rules.violations import InvalidRecords, Violation, Violations, listed, listed_details
 from omnigraph_core.values.shown import clipped
 
 
@@ -59,9 +59,28 @@ def check_against(changes: ChangeSet, committed: Committed, violations: Violatio
 
 def raise_found(violations: Violations, conflicts: Violations, key_conflict: tuple[str, str] | None) -> None:
     """Raise if anything was found; violations take precedence over conflicts."""
-    violations.raise_if_any()
+    try:
+        violations.raise_if_any()
+    except InvalidRecords as error:
+        error.hint = _of_records_loaded_before(error, key_conflict)
+        raise
     if conflicts.total:
         raise RecordsConflict(conflicts.first, conflicts.total, key_conflict)
+
+
+def _of_records_loaded_before(error: InvalidRecords, key_conflict: tuple[str, str] | None) -> str | None:
+    """What to do if records break a rule only because they are there already."""
+    if key_conflict is not None:
+        key, taken = key_conflict
+        return f"{key} '{clipped(taken)}' exists already: if the input was loaded before, use merge mode"
+    if any(
+        each.message.startswith("@card violation") and "(max " in each.message for each in error.violations
+    ):
+        return (
+            "an edge without id is always a new one; if these were loaded before, give them ids, "
+            "or declare @unique(src, dst)"
+        )
+    return None
 
 
 def find_violations(

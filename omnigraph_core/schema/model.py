@@ -8,7 +8,7 @@ members, because composite ids are built from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from decimal import Decimal
 from enum import StrEnum
@@ -318,6 +318,18 @@ class EdgeType(_TableType):
 
 
 EntityType = NodeType | EdgeType
+
+
+class NoSuchTypeError(NotFoundError):
+    """Neither a node nor an edge type is called so; the hint names both kinds apart."""
+
+    def __init__(self, name: str, table_keys: Iterable[str]) -> None:
+        kinds: dict[str, list[str]] = {"node": [], "edge": []}
+        for key in sorted(set(table_keys)):
+            kind, _, known = key.partition(":")
+            kinds[kind].append(known)
+        listed = (f"{kind} types are: {', '.join(names)}" for kind, names in kinds.items() if names)
+        super().__init__(f"there is no type '{name}'", hint="; ".join(listed) or "the schema has no types")
 
 
 class UnknownTypeError(NotFoundError):

@@ -33,6 +33,7 @@ from omnigraph_core.shapes.history import (
     unknown_changes,
 )
 from omnigraph_core.shapes.json_object import JsonObject
+from omnigraph_core.shapes.looks import described, entities, entity
 from omnigraph_core.shapes.operations import operation, operation_log, undone
 from omnigraph_core.shapes.reads import blob, lint_report, query_head, query_metadata, query_plan, value
 from omnigraph_core.shapes.schemas import schema, schema_applied, schema_diff, schema_plan
@@ -46,9 +47,10 @@ from omnigraph_core.shapes.upkeep import (
     recovery_list,
     recovery_run,
     repaired,
+    topology_built,
     warm_servers,
 )
-from omnigraph_core.shapes.writes import changed, loaded, merged
+from omnigraph_core.shapes.writes import changed, loaded, merged, merged_branch_deleted
 
 __all__ = [
     "JsonObject",
@@ -64,8 +66,11 @@ __all__ = [
     "cleaned",
     "commit",
     "commit_list",
+    "described",
     "diff_counts",
     "diff_head",
+    "entities",
+    "entity",
     "entity_change",
     "failure",
     "findings",
@@ -74,6 +79,7 @@ __all__ = [
     "loaded",
     "maintained",
     "merged",
+    "merged_branch_deleted",
     "operation",
     "operation_log",
     "optimized",
@@ -99,6 +105,7 @@ __all__ = [
     "tag_created",
     "tag_deleted",
     "tag_list",
+    "topology_built",
     "undone",
     "unknown_changes",
     "value",

@@ -9,6 +9,7 @@ from omnigraph_core.shapes.json_object import JsonObject
 
 if TYPE_CHECKING:
     from omnigraph_core.history.recoveries import Recovery, TableOutcome
+    from omnigraph_core.indexes.topology import TopologyBuilt
     from omnigraph_core.maintenance.cleaned import Cleaned
     from omnigraph_core.maintenance.findings import Finding as Diagnosis
     from omnigraph_core.maintenance.maintain import Maintained
@@ -95,8 +96,15 @@ def optimized(results: Sequence[Optimized], uri: str, *, dry_run: bool) -> JsonO
                 "table_key": table.table_key,
                 "fragments": table.fragments,
                 "fragments_after": table.fragments_after,
+                "fragments_removed": table.fragments_removed,
+                "fragments_added": table.fragments_added,
                 "indexes": list(table.indexes),
+                "pending_indexes": [
+                    {"column": each.column, "reason": each.reason} for each in table.pending_indexes
+                ],
                 "bytes_written": table.bytes_written,
+                "manifest_version": table.published_version,
+                "lance_head_version": table.head_version,
                 "committed": table.committed,
                 "skipped": table.skipped.value if table.skipped else None,
             }
@@ -105,20 +113,41 @@ def optimized(results: Sequence[Optimized], uri: str, *, dry_run: bool) -> JsonO
         ],
         "commits": [commit for result in results for commit in result.commit_ids],
         "warnings": [warning for result in results for warning in result.warnings],
+        "topology": [
+            {"branch": result.branch, **_topology(each)} for result in results for each in result.topology
+        ],
         "dry_run": dry_run,
+    }
+
+
+def topology_built(built: Sequence[TopologyBuilt], uri: str, branch: str) -> JsonObject:
+    """One run of `index build`."""
+    return {"uri": uri, "branch": branch, "topology": [_topology(each) for each in built]}
+
+
+def _topology(built: TopologyBuilt) -> JsonObject:
+    return {
+        "type": built.type_name,
+        "edges": built.edges,
+        "bytes": built.bytes,
+        "built": built.is_new,
+        "skipped": built.skipped,
     }
 
 
 def cleaned(result: Cleaned, uri: str, *, dry_run: bool) -> JsonObject:
     """One run of cleanup: each lineage of which something went, or would go."""
+    older_than_s = result.policy.older_than_s
     return {
         "uri": uri,
+        "keep_versions": result.policy.keep,
+        "older_than_secs": None if older_than_s is None else round(older_than_s),
         "tables": [
             {
                 "table_key": table.table_key,
                 "branch": table.branch,
                 "action": table.action,
-                "versions_removed": table.versions,
+                "old_versions_removed": table.versions,
                 "versions_before": table.before.versions,
                 "versions_left": table.after.versions,
                 "files_removed": table.files,
@@ -171,19 +200,22 @@ def findings(found: Sequence[Diagnosis], uri: str) -> JsonObject:
     }
 
 
-def repaired(result: Repaired, uri: str) -> JsonObject:
+def repaired(result: Repaired, uri: str, *, confirm: bool, force: bool) -> JsonObject:
     return {
         "uri": uri,
         "branch": result.branch,
+        "confirm": confirm,
+        "force": force,
+        "manifest_version": result.manifest_version,
         "tables": [
             {
                 "table_key": table.table_key,
                 "manifest_version": table.published_version,
-                "head_version": table.head_version,
+                "lance_head_version": table.head_version,
                 "classification": table.classification.value,
                 "action": table.action.value,
                 "operations": list(table.operations),
-                "reason": table.reason,
+                "error": table.reason,
             }
             for table in result.tables
         ],

@@ -70,3 +70,8 @@ def merged(result: Merged, uri: str, target: str, actor: str, *, source: str, dr
         "warnings": list(result.warnings),
         "dry_run": dry_run,
     }
+
+
+def merged_branch_deleted(error: str | None) -> JsonObject:
+    """Beside `merged`, if the source was to go afterwards: whether it did, or why not."""
+    return {"branch_deleted": error is None, "branch_delete_error": error}

@@ -20,9 +20,9 @@ from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.roles import Checked
 from omnigraph_core.records import dataclass
 from omnigraph_core.rules.changeset import Change, ChangeSet, Newness, Origin, TableChange
-from omnigraph_core.rules.committed import Committed
+from omnigraph_core.rules.committed import ByText, Committed
 from omnigraph_core.rules.parts import Part, add_answers, part_numbers
-from omnigraph_core.rules.rows_by_part import deal
+from omnigraph_core.rules.rows_by_part import deal, having, placed_texts
 from omnigraph_core.rules.validate import find_violations
 from omnigraph_core.rules.violations import Answers, Violations
 from omnigraph_core.schema import EdgeType, EntityType, NodeType
@@ -32,12 +32,16 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.spark.intake import WrittenType
 from omnigraph_core.spark.outcome import Json, decode_violation, encode_violation
 from omnigraph_core.spark.spec import JobSpec, TableAt
-from omnigraph_core.spark.task import TaskFailed, opened
+from omnigraph_core.spark.task import TaskFailed
+from omnigraph_core.spark.worker import fragment_groups, tables_at
+from omnigraph_core.tables.keys import are_few
 from omnigraph_core.values.identity import tuple_texts
 
 By = tuple[str, ...]
-Dealt = tuple[str, By, int, bytes]
-"""Table key, the columns it was dealt by, the number of the fragment, and the rows."""
+Dealt = tuple[bool, str, By, int, bytes]
+"""Is it committed? Table key, the columns it was dealt by, the number of the fragment, and the rows."""
+CommittedPart = tuple[str, By, tuple[int, ...]]
+"""Fragments of a committed table, and the columns by whose text they are dealt."""
 
 
 def dealt_by(written: WrittenType) -> list[By]:
@@ -62,7 +66,7 @@ class DealTask:
 
     def __call__(self, items: Iterable[tuple[str, int]]) -> Iterator[tuple[int, Dealt]]:
         try:
-            storage = opened(self.spec, self.settings).storage
+            storage = tables_at(self.spec.graph, self.settings).storage
             for key, number in items:
                 written = self.types[key]
                 for by in dealt_by(written):
@@ -70,9 +74,80 @@ class DealTask:
                     rows = _numbered(rows.combine_chunks(), written.fragments[number].start)
                     numbers = part_numbers(tuple_texts(rows, by, written.entity), self.parts)
                     for part, data in enumerate(deal(rows, numbers, self.parts)):
-                        yield part, (key, by, number, data)
+                        yield part, (False, key, by, number, data)
         except OmnigraphError as error:
             raise TaskFailed(error) from error
+
+
+def looked_up(spec: JobSpec, types: Mapping[str, WrittenType]) -> dict[ByText, int]:
+    """By which texts rules look up committed rows of which table, and how many texts there are."""
+    wanted: dict[ByText, int] = {}
+
+    def add(key: str, by: By, texts: int) -> None:
+        wanted[key, by] = wanted.get((key, by), 0) + texts
+
+    replaces = spec.mode is LoadMode.OVERWRITE
+    for key, written in types.items():
+        entity = written.entity
+        if not replaces:
+            for by in dealt_by(written):
+                if by not in ((SRC_COLUMN,), (DST_COLUMN,)):
+                    add(key, by, written.rows)
+        for name in (entity.from_type, entity.to_type) if isinstance(entity, EdgeType) else ():
+            node = spec.schema.node(name).table_key
+            if not (replaces and node in types):
+                add(node, (ID_COLUMN,), written.rows)
+    return wanted
+
+
+def committed_parts(
+    spec: JobSpec, settings: Settings, types: Mapping[str, WrittenType], parts: int
+) -> list[CommittedPart]:
+    """What to deal of the committed rows: tables that every part would go through by itself."""
+    found: list[CommittedPart] = []
+    for (key, by), texts in looked_up(spec, types).items():
+        at = spec.committed[key]
+        table = tables_at(spec.graph, settings).open(at.ref, at.version)
+        if pays_to_deal(texts // parts, table.count_rows()):
+            found += [(key, by, group) for group in fragment_groups(table)]
+    return found
+
+
+def pays_to_deal(texts: int, rows: int) -> bool:
+    """Would one part look at all rows? A few texts are looked up in the index."""
+    return rows > 0 and not are_few(texts, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class DealCommittedTask:
+    """Deals committed rows, so that they are read once for all parts."""
+
+    spec: JobSpec
+    settings: Settings
+    parts: int
+
+    def __call__(self, items: Iterable[CommittedPart]) -> Iterator[tuple[int, Dealt]]:
+        try:
+            entities = {entity.table_key: entity for entity in self.spec.schema.types()}
+            for key, by, fragments in items:
+                at = self.spec.committed[key]
+                table = tables_at(self.spec.graph, self.settings).open(at.ref, at.version)
+                for rows in placed_texts(table, entities[key], by, fragments):
+                    numbers = part_numbers(rows.column("text").combine_chunks(), self.parts)
+                    for part, data in enumerate(deal(rows, numbers, self.parts)):
+                        yield part, (True, key, by, fragments[0], data)
+        except OmnigraphError as error:
+            raise TaskFailed(error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class DealtTable:
+    """The committed rows of this part, as they were dealt."""
+
+    pieces: Sequence[bytes]
+
+    def having(self, number: int, texts: pa.Array) -> pa.Table:
+        return having((pa.ipc.open_stream(data).read_all() for data in self.pieces), texts)
 
 
 def _numbered(rows: pa.Table, start: int) -> pa.Table:
@@ -138,17 +213,22 @@ class CheckTask:
     def _check(self, number: int, arrived: list[Dealt]) -> Json:
         parts = (Part(number, self.parts),)
         dealt: dict[str, dict[By, list[tuple[int, bytes]]]] = {}
-        for key, by, place, data in arrived:
-            dealt.setdefault(key, {}).setdefault(by, []).append((place, data))
+        there: dict[ByText, list[bytes]] = {}
+        for is_committed, key, by, place, data in arrived:
+            if is_committed:
+                there.setdefault((key, by), []).append(data)
+            else:
+                dealt.setdefault(key, {}).setdefault(by, []).append((place, data))
         among = Answers()
         changes: dict[str, Change] = {}
         for key, written in sorted(self.types.items()):
             mine = {by: [data for _, data in sorted(found)] for by, found in dealt.get(key, {}).items()}
             changes[key] = self._change(written, mine)
             check_among(changes[key], parts, among, asks_ids=bool(written.given_ids))
-        # Each executor asks for one part alone.
+        # Each executor asks for one part alone; what is large was dealt with the rows.
         base = _NamedBase(self.spec.committed)
-        committed = Committed(opened(self.spec, self.settings), base, deals=False)
+        tables = {looked: DealtTable(pieces) for looked, pieces in there.items()}
+        committed = Committed(tables_at(self.spec.graph, self.settings), base, deals=False, dealt=tables)
         violations, conflicts = Answers(), Answers()
         taken = find_violations(ChangeSet(self.spec.schema, changes, parts), committed, violations, conflicts)
         return {

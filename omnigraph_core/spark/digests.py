@@ -40,7 +40,7 @@ class Digests:
         ]
 
     def _digest(self, given: Input) -> str | None:
-        place = given.source.place
+        place = given.place
         if not isinstance(place, LocalFile):
             return None
         found = hashlib.sha256()

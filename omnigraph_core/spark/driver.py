@@ -13,28 +13,33 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.load.budget import MemoryBudget
 from omnigraph_core.settings import Settings, load_settings, s3_environment
-from omnigraph_core.spark.check import CheckTask, DealTask
+from omnigraph_core.spark.check import CheckTask, DealCommittedTask, DealTask, committed_parts
+from omnigraph_core.spark.exported import ExportTask, read_export
 from omnigraph_core.spark.intake import WrittenType
 from omnigraph_core.spark.outcome import (
     JobAborted,
     Json,
     Parsed,
+    SplitOutcome,
+    TypeOutcome,
     decode_failure,
     decode_outcome,
     write_failed,
     write_result,
 )
 from omnigraph_core.spark.progress import JobProgress, write_progress
-from omnigraph_core.spark.spec import JobSpec, Target, encode_splits, read_spec
+from omnigraph_core.spark.spec import JobKind, JobSpec, Target, encode_splits, read_spec
+from omnigraph_core.spark.splits import Split
 from omnigraph_core.spark.task import ParseTask, TakeTask, failure_in
 from omnigraph_core.storage import Storage, open_storage, parse_location
 
-GRAPH_CONF = "spark.omnigraph.graph"
+KIND_CONF = "spark.omnigraph.kind"
+PLACE_CONF = "spark.omnigraph.place"
 OPERATION_CONF = "spark.omnigraph.operation"
 # The name makes Spark hide the value wherever it shows its configuration.
 ACCESS_CONF = "spark.omnigraph.secret.environment"
@@ -52,7 +57,8 @@ def main() -> None:
     conf = context.getConf()
     access = conf.get(ACCESS_CONF)
     settings = decode_access(access) if access else load_settings()
-    run(context, conf.get(GRAPH_CONF), conf.get(OPERATION_CONF), settings)
+    work = run_export if conf.get(KIND_CONF) == JobKind.EXPORT else run
+    work(context, conf.get(PLACE_CONF), conf.get(OPERATION_CONF), settings)
     context.stop()
 
 
@@ -72,40 +78,113 @@ def run(context: Any, graph: str, operation_id: str, settings: Settings) -> None
     storage = open_storage(parse_location(graph, settings.working_directory), settings)
     spec = read_spec(storage, operation_id)
     with _Companion(context, spec, storage) as companion:
+        frames = None if spec.reader is None else _read_by_spark(spec)
+        run_job(context, spec, storage, settings, companion, frames)
+
+
+def run_export(context: Any, place: str, operation_id: str, settings: Settings) -> None:
+    """Run an export: every part of the tables is a task that writes files."""
+    storage = open_storage(parse_location(place, settings.working_directory), settings)
+    spec = read_export(storage, operation_id)
+    with _Companion(context, spec, storage) as companion:
+        companion.begin("write")
         try:
-            outcomes = _parse(context, spec, settings, companion)
-            spec = _with_partitions(spec, outcomes)
-            checked = _check(context, spec, settings, outcomes, companion)
-            more = {"checked": checked, "splits": encode_splits(spec.splits)}
-            write_result(storage, spec.folder, outcomes, more)
+            task = ExportTask(replace(spec, parts=()), settings, companion.rows)
+            written = _collected(context.parallelize(spec.parts, max(1, len(spec.parts))).mapPartitions(task))
+            write_result(storage, spec.folder, written, {})
         except OmnigraphError as error:
             write_failed(storage, spec.folder, error)
 
 
-def _parse(context: Any, spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
-    companion.begin("parse")
-    if spec.reader is not None:
-        return _taken(spec, settings, companion)
+Frames = Sequence[tuple[Split, Any]]
+"""DataFrames, each with what is known of its rows."""
+
+
+class Watch(Protocol):
+    """Whoever follows the job."""
+
+    @property
+    def rows(self) -> Any:
+        """An accumulator of the rows that were read."""
+
+    @property
+    def bad(self) -> Any:
+        """And of what was wrong with them."""
+
+    def begin(self, phase: str) -> None: ...
+
+
+def run_job(
+    context: Any, spec: JobSpec, storage: Storage, settings: Settings, watch: Watch, frames: Frames | None
+) -> None:
+    """Read the splits, or take the frames; the result or the failure is written to the result file."""
+    try:
+        watch.begin("parse")
+        if frames is None:
+            outcomes = _parse(context, spec, settings, watch)
+        else:
+            spec, outcomes = _taken(spec, settings, watch, frames)
+        checked = _check(context, spec, settings, outcomes, watch)
+        more = {"checked": checked, "splits": encode_splits(spec.splits)}
+        write_result(storage, spec.folder, outcomes, more)
+    except OmnigraphError as error:
+        write_failed(storage, spec.folder, error)
+
+
+def _parse(context: Any, spec: JobSpec, settings: Settings, watch: Watch) -> list[Json]:
     splits = list(spec.splits)
-    task = ParseTask(spec.without_splits(), settings, companion.rows, companion.bad)
+    task = ParseTask(spec.without_splits(), settings, watch.rows, watch.bad)
     # The largest first: a small one at the end keeps nobody waiting.
     splits.sort(key=lambda split: -split.size)
     found = _collected(context.parallelize(splits, len(splits)).mapPartitions(task))
     return sorted(found, key=lambda outcome: int(outcome["split"]))
 
 
-def _taken(spec: JobSpec, settings: Settings, companion: _Companion) -> list[Json]:
-    """What Spark itself reads, taken as it comes in Arrow batches."""
+def _read_by_spark(spec: JobSpec) -> Frames:
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
     (split,) = spec.splits
-    task = TakeTask(spec.without_splits(), settings, companion.rows, companion.bad, split)
-    with _spark_failures(), _without_pandas():
-        frame = session.read.format(spec.reader).load(list(spec.paths))
-        found = frame.mapInArrow(task.__call__, "outcome string").collect()
-    return sorted((json.loads(row.outcome) for row in found), key=lambda outcome: int(outcome["split"]))
+    with _spark_failures():
+        return [(split, session.read.format(spec.reader).load(list(spec.paths)))]
+
+
+def _taken(spec: JobSpec, settings: Settings, watch: Watch, frames: Frames) -> tuple[JobSpec, list[Json]]:
+    """What Spark has, taken as it comes in Arrow batches; and the splits as they turned out."""
+    splits: list[Split] = []
+    outcomes: list[Json] = []
+    for split, frame in frames:
+        task = TakeTask(spec.without_splits(), settings, watch.rows, watch.bad, split)
+        with _spark_failures(), _without_pandas(), _batches_of(frame.sparkSession, _BATCH_ROWS):
+            rows = frame.mapInArrow(task.__call__, "outcome string").collect()
+        found = sorted((json.loads(row.outcome) for row in rows), key=lambda each: int(each["split"]))
+        mine, reports = numbered_parts(split, found, len(splits))
+        splits += mine
+        outcomes += reports
+    return replace(spec, splits=tuple(splits)), outcomes
+
+
+def numbered_parts(split: Split, found: Sequence[Json], start: int) -> tuple[list[Split], list[Json]]:
+    """The partitions of a frame, numbered on from `start`. One without any still names its type."""
+    assert split.table_key is not None
+    nothing = SplitOutcome(0, 0, {split.table_key: TypeOutcome()}).encode()
+    splits, outcomes = [], []
+    for number, each in enumerate(found or [nothing], start):
+        splits.append(replace(split.partition(int(each["split"])), number=number))
+        outcomes.append({**each, "split": number})
+    return splits, outcomes
+
+
+@contextmanager
+def _batches_of(session: Any, rows: int) -> Iterator[None]:
+    """Batches of so many rows, in this query alone."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = session.conf.get(name)
+    session.conf.set(name, rows)
+    try:
+        yield
+    finally:
+        session.conf.set(name, before)
 
 
 @contextmanager
@@ -122,17 +201,8 @@ def _without_pandas() -> Iterator[None]:
         functions.require_minimum_pandas_version = before
 
 
-def _with_partitions(spec: JobSpec, outcomes: Sequence[Json]) -> JobSpec:
-    """The splits as they turned out, where it was Spark that cut them."""
-    if spec.reader is None:
-        return spec
-    (split,) = spec.splits
-    splits = [replace(split, number=number, start=number) for number in range(len(outcomes))]
-    return replace(spec, splits=tuple(splits))
-
-
 def _check(
-    context: Any, spec: JobSpec, settings: Settings, outcomes: list[Json], companion: _Companion
+    context: Any, spec: JobSpec, settings: Settings, outcomes: list[Json], watch: Watch
 ) -> list[Json] | None:
     """What the rules say, part by part; None where the front asks them, because keys are few enough.
 
@@ -148,11 +218,15 @@ def _check(
     number = parts_to_ask(spec, types)
     if number == 1:
         return None
-    companion.begin("validate")
+    watch.begin("validate")
     number = max(number, int(context.defaultParallelism))
     fragments = [(key, index) for key, each in types.items() for index in range(len(each.fragments))]
     common = (spec.without_splits(), settings, types, number)
     dealt = context.parallelize(fragments, len(fragments)).mapPartitions(DealTask(*common))
+    committed = committed_parts(spec, settings, types, number)
+    if committed:
+        task = DealCommittedTask(spec.without_splits(), settings, number)
+        dealt = dealt.union(context.parallelize(committed, len(committed)).mapPartitions(task))
     return _collected(dealt.partitionBy(number, int).mapPartitionsWithIndex(CheckTask(*common)))
 
 
@@ -192,10 +266,24 @@ def _reason(text: str) -> str:
     return (telling or others or lines)[0]
 
 
+class Watched(Protocol):
+    """What the companion of a job needs to know of it."""
+
+    @property
+    def folder(self) -> str: ...
+
+    @property
+    def record(self) -> str:
+        """A file that is there as long as somebody waits for the job."""
+
+    @property
+    def front_pid(self) -> int | None: ...
+
+
 class _Companion:
     """A thread beside the job: reports progress to the front, and ends the job if nobody waits for it."""
 
-    def __init__(self, context: Any, spec: JobSpec, storage: Storage) -> None:
+    def __init__(self, context: Any, spec: Watched, storage: Storage) -> None:
         self.rows, self.bad = context.accumulator(0), context.accumulator(0)
         self._context, self._spec, self._storage = context, spec, storage
         self._phase = "start"
@@ -241,7 +329,7 @@ class _Companion:
 
     def _is_wanted(self) -> bool:
         pid = self._spec.front_pid
-        if pid is not None and not _is_alive(pid):
+        if pid is not None and not is_alive(pid):
             return False
         try:
             return self._storage.control.exists(self._spec.record)
@@ -249,7 +337,7 @@ class _Companion:
             return True
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from omnigraph_core.errors import UsageError
 from omnigraph_core.load.formats.source import STDIN
 from omnigraph_core.load.inputs import Input, named_type, resolve_inputs
+from omnigraph_core.load.roles import Asked
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.schema.files import Format
@@ -15,9 +16,6 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.spark.options import SparkOptions, refuse_out_of_reach
 from omnigraph_core.spark.splits import Split, cut_inputs
 from omnigraph_core.storage import Location
-
-Asked = tuple[Sequence[str], Format | None, str | None]
-"""Paths, format and type, as the caller gave them."""
 
 
 @dataclass(frozen=True, slots=True)

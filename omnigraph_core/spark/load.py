@@ -22,16 +22,15 @@ from omnigraph_core.load.local import RowsHere
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.load.record import LoadRecord
 from omnigraph_core.load.request import LoadRequest
-from omnigraph_core.load.roles import Read, Reading, RowStaging, Source
-from omnigraph_core.load.run import InputsOutdated
+from omnigraph_core.load.roles import Asked, Read, Reading, RowStaging, Source
+from omnigraph_core.load.run import InputsOutdated, Load
 from omnigraph_core.manifest.snapshot import Snapshot
-from omnigraph_core.progress import Progress
 from omnigraph_core.rules.parts import Part
 from omnigraph_core.rules.violations import Violations
 from omnigraph_core.schema import EntityType, Schema, schema_hash
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark.digests import Digests
-from omnigraph_core.spark.given import Asked, Given, resolve
+from omnigraph_core.spark.given import Given, resolve
 from omnigraph_core.spark.intake import WrittenRows, WrittenType
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.outcome import Parsed
@@ -44,22 +43,18 @@ from omnigraph_core.tables.limits import ROWS_PER_FRAGMENT
 from omnigraph_core.tables.moved import Moved
 from omnigraph_core.tables.sink import RowSink
 from omnigraph_core.tables.staged import StagedWrite
-from omnigraph_core.write.door import Door
 from omnigraph_core.write.writable import WritableTable
 
 
-def spark_source(
-    door: Door,
-    settings: Settings,
-    options: SparkOptions,
-    schema: Schema,
-    request: LoadRequest,
-    asked: Asked,
-    progress: Progress,
-) -> Source:
-    """The source of a load with Spark."""
-    given = resolve(asked, schema, options, settings, door.storage.location)
-    runner = Submission(door.storage, settings, options, progress).run
+def spark_source(load: Load, settings: Settings, options: SparkOptions, asked: Asked) -> Source:
+    """The source of a load whose inputs a job reads."""
+    given = resolve(asked, load.schema, options, settings, load.door.storage.location)
+    runner = Submission(load.door.storage, settings, options, load.progress).run
+    return source_of(load.request, given, runner, options)
+
+
+def source_of(request: LoadRequest, given: Given, runner: Runner, options: SparkOptions) -> Source:
+    """The source whose rows a runner provides."""
     if request.mode is LoadMode.MERGE or request.dry_run:
         return ReadSource(given, runner, options)
     return WrittenSource(given, runner, options)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from omnigraph_core.errors import RefusedError, UsageError
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Location
+
+if TYPE_CHECKING:
+    from omnigraph_core.load.roles import Asked, Source
+    from omnigraph_core.load.run import Load
+    from omnigraph_core.settings import Settings
 
 LOCAL_MASTER = "local[*]"
 CLUSTER = "cluster"
@@ -51,6 +57,12 @@ class SparkOptions:
                 f"'{CLUSTER}' needs a master that is a cluster, not {self.master}", field="spark.deploy_mode"
             )
 
+    def source(self, load: Load, asked: Asked, settings: Settings) -> Source:
+        """The source of a load that is read with these options."""
+        from omnigraph_core.spark.load import spark_source
+
+        return spark_source(load, settings, self, asked)
+
     @property
     def is_local(self) -> bool:
         """Does all of Spark run inside one process here?"""
@@ -74,8 +86,10 @@ class SparkOptions:
         return f"local[{found['cores'] or 1},{_ATTEMPTS}]"
 
 
-def refuse_out_of_reach(options: SparkOptions, graph: Location, inputs: Sequence[str]) -> None:
-    """Raise for a graph or an input that the job would look for on another machine."""
+def refuse_out_of_reach(
+    options: SparkOptions, graph: Location, inputs: Sequence[str], out: str | None = None
+) -> None:
+    """Raise for a graph, an input or an output that the job would look for on another machine."""
     if options.is_here and not options.in_cluster:
         return
     where = "the driver on the cluster" if options.in_cluster else f"the executors of {options.master}"
@@ -90,3 +104,8 @@ def refuse_out_of_reach(options: SparkOptions, graph: Location, inputs: Sequence
                 f"input '{each}' is on this machine's disk, which {where} cannot read",
                 hint="put the input on s3://, or use local[*] as the master",
             )
+    if out is not None and not out.startswith("s3://"):
+        raise RefusedError(
+            f"'{out}' is on this machine's disk, which {where} cannot write to",
+            hint="write to s3://, or use local[*] as the master",
+        )

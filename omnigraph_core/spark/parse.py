@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_core.errors import BusyError
+from omnigraph_core.load.formats.given_ids import not_its_id
 from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.load.held_rows import key_columns
 from omnigraph_core.load.rejects import record_lines
 from omnigraph_core.rules.changeset import Origin, TableChange
 from omnigraph_core.rules.values import check_values
-from omnigraph_core.rules.violations import Violations
+from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.spark.outcome import NewFragment, TypeOutcome
@@ -64,12 +65,21 @@ class Workplace:
 
     def check_wanted(self) -> None:
         """Raise if the load is over: no file may appear after its clean-up."""
-        if not self.storage.control.exists(self.spec.record):
+        if not self.storage.control.exists(self.spec.path):
             raise Abandoned("the load has ended")
 
     def listed(self, paths: list[str]) -> None:
+        """Put files on the list. A load that ends goes through the lists once its job is gone from its
+        folder: it has seen this one, or the files are deleted here."""
         self._files += paths
-        self.storage.control.put(f"{self.spec.lists}/{self._name}.json", json.dumps(self._files).encode())
+        place = f"{self.spec.lists}/{self._name}.json"
+        self.storage.control.put(place, json.dumps(self._files).encode())
+        try:
+            self.check_wanted()
+        except Abandoned:
+            for path in (*paths, place):
+                self.storage.control.delete(path)
+            raise
 
     def keep(self, kind: str, data: bytes) -> str:
         """Leave a file for the front in the staging folder."""
@@ -172,6 +182,31 @@ class FragmentWriter:
         if lines[-1].as_py() - first + 1 != count or given not in (0, count):
             places = self._place.keep("places", _encode_places(rows.select([LINE_COLUMN, GIVEN_COLUMN])))
         return NewFragment(fragment, count, files, first, given, places)
+
+
+def without_renamed(piece: TypedRows, violations: Violations) -> TypedRows:
+    """Without nodes whose ids have the members of their keys in another order.
+
+    A task does not know the edges of the others, which would have to follow.
+    """
+    if piece.given is None:
+        return piece
+    given, named = piece.given, piece.given.is_valid()
+    records = record_lines(piece.rows.filter(named), piece.entity)
+    for row, record in zip(pc.indices_nonzero(named).to_pylist(), records, strict=True):
+        message = not_its_id(given[row].as_py(), piece.rows.column(ID_COLUMN)[row].as_py())
+        violations.add(
+            Violation(
+                f"{message}; only a load without Spark takes the members of a key in another order",
+                piece.source,
+                piece.lines[row].as_py(),
+                piece.entity.name,
+                ID_COLUMN,
+                record,
+            )
+        )
+    own = pc.invert(named)
+    return replace(piece, rows=piece.rows.filter(own), lines=piece.lines.filter(own), given=None)
 
 
 def _encode_places(rows: pa.Table) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from omnigraph_core.load.formats.csv import read_csv
 from omnigraph_core.load.formats.jsonl import read_jsonl
-from omnigraph_core.load.formats.parquet import ParquetSplit, read_parquet
+from omnigraph_core.load.formats.parquet import ParquetSplit, read_typed
 from omnigraph_core.load.formats.remote import place_of
 from omnigraph_core.load.formats.source import Source, SourceSplit
 from omnigraph_core.load.formats.typed_rows import TypedRows
@@ -34,7 +34,7 @@ class SplitReader:
         split = self._split
         if split.format is Format.PARQUET:
             groups = ParquetSplit(split.name, self._place, range(split.start, split.end))
-            return read_parquet(groups, self._entity(), violations)
+            return read_typed(groups, self._entity(), violations)
         if split.format is Format.CSV:
             return read_csv(Source(split.name, self._place), self._entity(), violations)
         if split.is_whole:

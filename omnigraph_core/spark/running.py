@@ -17,7 +17,7 @@ from omnigraph_core.load.record import LoadRecord
 from omnigraph_core.load.roles import Checked
 from omnigraph_core.spark.check import put_together
 from omnigraph_core.spark.outcome import Parsed, decode_outcome, read_result
-from omnigraph_core.spark.spec import JobSpec, decode_splits, lists_folder
+from omnigraph_core.spark.spec import JobSpec, decode_splits, job_path, lists_folder
 from omnigraph_core.spark.submit import Runner
 from omnigraph_core.storage import Storage
 from omnigraph_core.write.staging_record import listed_files
@@ -78,6 +78,8 @@ class RunningJob:
                 self.storage.control.delete(path)
 
     def _clean_up(self) -> None:
+        # First, so that a task that is still at work knows; then its list, if it has one, is complete.
+        self.storage.control.delete(job_path(self._id))
         if self._is_handed_over:
             for path in self._files:
                 self.storage.control.delete(path)

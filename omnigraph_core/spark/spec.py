@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from omnigraph_core import layout
 from omnigraph_core.errors import InternalError
@@ -19,6 +19,13 @@ from omnigraph_core.storage import Storage
 from omnigraph_core.tables.refs import TableRef
 
 _FORMAT_VERSION = 1
+
+
+class JobKind(StrEnum):
+    """What a job is for."""
+
+    LOAD = "load"
+    EXPORT = "export"
 
 
 class Target(StrEnum):
@@ -66,6 +73,13 @@ class JobSpec:
     front_pid: int | None
     """The process that waits for the job, if it is on the machine of the driver."""
 
+    kind: ClassVar[JobKind] = JobKind.LOAD
+
+    @property
+    def place(self) -> str:
+        """Below which its folder is."""
+        return self.graph
+
     @property
     def folder(self) -> str:
         return layout.staging_folder(self.operation_id)
@@ -78,12 +92,17 @@ class JobSpec:
     def record(self) -> str:
         return layout.staging_record(self.operation_id)
 
+    @property
+    def path(self) -> str:
+        """Where it is written down; the first file to go when the load ends."""
+        return job_path(self.operation_id)
+
     def without_splits(self) -> JobSpec:
         """What every task needs; its own part comes with the task."""
         return replace(self, splits=())
 
     def write(self, storage: Storage) -> None:
-        storage.control.put(_path(self.operation_id), self.encode())
+        storage.control.put(self.path, self.encode())
 
     def encode(self) -> bytes:
         content = {
@@ -95,8 +114,8 @@ class JobSpec:
             "target": self.target.value,
             "is_rejecting": self.is_rejecting,
             "rows_per_fragment": self.rows_per_fragment,
-            "tables": [{**asdict(each.ref), "version": each.version} for each in self.tables.values()],
-            "committed": [{**asdict(each.ref), "version": each.version} for each in self.committed.values()],
+            "tables": encode_tables(self.tables),
+            "committed": encode_tables(self.committed),
             "memory_limit_bytes": self.memory_limit_bytes,
             "splits": encode_splits(self.splits),
             "reader": self.reader,
@@ -107,7 +126,7 @@ class JobSpec:
 
 
 def read_spec(storage: Storage, operation_id: str) -> JobSpec:
-    found = storage.control.get(_path(operation_id))
+    found = storage.control.get(job_path(operation_id))
     if found is None:
         raise InternalError(f"the load {operation_id} no longer exists")
     content: dict[str, Any] = json.loads(found.data)
@@ -121,8 +140,8 @@ def read_spec(storage: Storage, operation_id: str) -> JobSpec:
         target=Target(content["target"]),
         is_rejecting=content["is_rejecting"],
         rows_per_fragment=content["rows_per_fragment"],
-        tables=_tables(content["tables"]),
-        committed=_tables(content["committed"]),
+        tables=decode_tables(content["tables"]),
+        committed=decode_tables(content["committed"]),
         memory_limit_bytes=content["memory_limit_bytes"],
         splits=decode_splits(content["splits"]),
         reader=content["reader"],
@@ -136,10 +155,18 @@ def encode_splits(splits: Sequence[Split]) -> list[dict[str, Any]]:
 
 
 def decode_splits(content: list[dict[str, Any]]) -> tuple[Split, ...]:
-    return tuple(Split(**{**each, "format": Format(each["format"])}) for each in content)
+    return tuple(Split(**{**each, "format": _format(each["format"])}) for each in content)
 
 
-def _tables(content: list[dict[str, Any]]) -> dict[str, TableAt]:
+def _format(name: str | None) -> Format | None:
+    return None if name is None else Format(name)
+
+
+def encode_tables(tables: Mapping[str, TableAt]) -> list[dict[str, Any]]:
+    return [{**asdict(each.ref), "version": each.version} for each in tables.values()]
+
+
+def decode_tables(content: list[dict[str, Any]]) -> dict[str, TableAt]:
     refs = [(TableRef(each["key"], each["path"], each["branch"]), each["version"]) for each in content]
     return {ref.key: TableAt(ref, version) for ref, version in refs}
 
@@ -148,5 +175,5 @@ def lists_folder(operation_id: str) -> str:
     return f"{layout.staging_folder(operation_id)}/files"
 
 
-def _path(operation_id: str) -> str:
+def job_path(operation_id: str) -> str:
     return f"{layout.staging_folder(operation_id)}/job.json"

@@ -32,13 +32,21 @@ class Split:
     """The input as the caller called it."""
     place: str
     """An absolute path, or s3://."""
-    format: Format
+    format: Format | None
+    """None: a DataFrame."""
     table_key: str | None
     """The type it is about; None if its records say."""
     start: int
     end: int
     is_whole: bool
     size: int
+
+    def partition(self, number: int) -> Split:
+        """One of the partitions that this stands for: of a DataFrame by its number, whose rows are
+        counted anew; of what Spark itself reads the next stretch of it."""
+        if self.format is None:
+            return replace(self, name=f"{self.name}, partition {number}")
+        return replace(self, start=number)
 
 
 def cut_inputs(inputs: Sequence[Input]) -> list[Split]:
@@ -53,7 +61,7 @@ def _splits(given: Input, split_bytes: int) -> Iterator[Split]:
     whole = Split(0, given.name, _place(given), given.format, key, 0, size, is_whole=True, size=size)
     if isinstance(given.source, ParquetSource):
         yield from _row_groups(whole, given.source.row_groups(), split_bytes)
-    elif given.format is Format.JSONL and size > split_bytes and not _is_compressed(given.source.place):
+    elif given.format is Format.JSONL and size > split_bytes and not _is_compressed(given.place):
         number = -(-size // split_bytes)
         bounds = [size * each // number for each in range(number + 1)]
         for start, end in pairwise(bounds):
@@ -65,7 +73,7 @@ def _splits(given: Input, split_bytes: int) -> Iterator[Split]:
 def _place(given: Input) -> str:
     import os
 
-    place = given.source.place
+    place = given.place
     return os.path.abspath(place.path) if isinstance(place, LocalFile) else str(place)
 
 

@@ -19,16 +19,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from omnigraph_core.errors import OmnigraphError, StorageError, UsageError
 from omnigraph_core.progress import Progress, ProgressEvent
 from omnigraph_core.settings import Settings, environment_for_child
-from omnigraph_core.spark.driver import ACCESS_CONF, GRAPH_CONF, OPERATION_CONF, encode_access
+from omnigraph_core.spark.driver import ACCESS_CONF, KIND_CONF, OPERATION_CONF, PLACE_CONF, encode_access
 from omnigraph_core.spark.java import java_of_python, make_java_home
 from omnigraph_core.spark.options import SparkOptions
 from omnigraph_core.spark.outcome import JobAborted, read_result
 from omnigraph_core.spark.progress import read_progress
-from omnigraph_core.spark.spec import JobSpec
+from omnigraph_core.spark.spec import JobKind, JobSpec
 from omnigraph_core.storage import Storage
 
 _POLL_S = 0.1
@@ -59,6 +60,22 @@ _DEFAULTS = {
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+class Job(Protocol):
+    """What a driver is told to do: by a file in its folder, below its place."""
+
+    @property
+    def kind(self) -> JobKind: ...
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def operation_id(self) -> str: ...
+
+    @property
+    def folder(self) -> str: ...
+
+
 class SparkFailed(StorageError):
     """The job ended without a result."""
 
@@ -72,7 +89,7 @@ def find_submit(options: SparkOptions, settings: Settings) -> Path:
         found = importlib.util.find_spec("pyspark")
         if found is None or found.origin is None:
             raise UsageError(
-                "loading with Spark needs pyspark, which is not installed",
+                "Spark needs pyspark, which is not installed",
                 hint="pip install 'omnigraph[spark]'",
             )
         home = Path(found.origin).parent
@@ -97,7 +114,7 @@ class Submission:
         self._progress = progress
         self._submit = find_submit(options, settings)
 
-    def run(self, spec: JobSpec) -> None:
+    def run(self, spec: Job) -> None:
         """Run the job to its end; raises SparkFailed with the name of the log if it dies."""
         folder = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
         log = folder / "spark.log"
@@ -113,7 +130,7 @@ class Submission:
         _leave_only(folder, log)
         raise SparkFailed(f"{reason}; nothing was changed", hint=f"Spark's log is in {log}")
 
-    def _failure(self, spec: JobSpec, code: int) -> str | None:
+    def _failure(self, spec: Job, code: int) -> str | None:
         """Why the log is worth keeping; None if there is a result, or a failure that says it all."""
         try:
             if read_result(self._storage, spec.folder) is None:
@@ -124,7 +141,7 @@ class Submission:
             return None
         return None
 
-    def _run(self, spec: JobSpec, folder: Path, log: Path) -> int:
+    def _run(self, spec: Job, folder: Path, log: Path) -> int:
         command, environment = self._command(spec, folder, log)
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -142,7 +159,7 @@ class Submission:
             finally:
                 _stop(process)
 
-    def _watch(self, process: subprocess.Popen[bytes], spec: JobSpec) -> int:
+    def _watch(self, process: subprocess.Popen[bytes], spec: Job) -> int:
         self._progress(ProgressEvent("start spark", 0))
         told = time.monotonic()
         while True:
@@ -154,7 +171,7 @@ class Submission:
                 if found is not None:
                     self._progress(ProgressEvent(found.title, found.rows, None, "rows"))
 
-    def _command(self, spec: JobSpec, folder: Path, log: Path) -> tuple[list[str], dict[str, str]]:
+    def _command(self, spec: Job, folder: Path, log: Path) -> tuple[list[str], dict[str, str]]:
         options = self._options
         conf = dict(_DEFAULTS)
         environment = {"PYTHONWARNINGS": "ignore", "SPARK_SUBMIT_OPTS": self._logging(folder, log)}
@@ -167,8 +184,14 @@ class Submission:
             environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
             conf["spark.local.dir"] = str(folder)
         conf |= dict(each.split("=", 1) for each in options.conf)
-        conf |= {GRAPH_CONF: spec.graph, OPERATION_CONF: spec.operation_id}
-        command = [str(self._submit), "--master", options.master_url, "--name", "omnigraph load"]
+        conf |= {PLACE_CONF: spec.place, OPERATION_CONF: spec.operation_id, KIND_CONF: spec.kind.value}
+        command = [
+            str(self._submit),
+            "--master",
+            options.master_url,
+            "--name",
+            f"omnigraph {spec.kind.value}",
+        ]
         if options.deploy_mode is not None:
             command += ["--deploy-mode", options.deploy_mode]
         if options.in_cluster:

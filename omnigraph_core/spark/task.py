@@ -11,23 +11,21 @@ import pyarrow as pa
 
 from omnigraph_core import faults
 from omnigraph_core.errors import BadDataError, LimitError, OmnigraphError, UsageError
-from omnigraph_core.load.formats.parquet import read_batches
+from omnigraph_core.load.formats.parquet import read_batches, record_text
 from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.records import dataclass
-from omnigraph_core.rules.violations import SHOWN_MAX, Violations
+from omnigraph_core.rules.violations import SHOWN_MAX, Violation, Violations
 from omnigraph_core.settings import Settings
+from omnigraph_core.spark.batches import from_spark
 from omnigraph_core.spark.outcome import Json, SplitOutcome, TypeOutcome, encode_failure
-from omnigraph_core.spark.parse import FragmentWriter, PieceWriter, Workplace, Writer
+from omnigraph_core.spark.parse import FragmentWriter, PieceWriter, Workplace, Writer, without_renamed
 from omnigraph_core.spark.reading import SplitReader
 from omnigraph_core.spark.spec import JobSpec, Target
 from omnigraph_core.spark.splits import Split
-from omnigraph_core.storage import open_storage, parse_location
-from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.spark.worker import tables_at
+from omnigraph_core.values.shown import clipped
 
 FAILURE_MARK = "@@omnigraph@@"
-
-# A worker runs many tasks, and opening a graph takes a moment.
-_opened: dict[str, Tables] = {}
 
 
 class TaskFailed(Exception):
@@ -44,13 +42,6 @@ def failure_in(text: str) -> Json | None:
         return None
     found: Json = json.loads(parts[1])
     return found
-
-
-def opened(spec: JobSpec, settings: Settings) -> Tables:
-    if spec.graph not in _opened:
-        location = parse_location(spec.graph, settings.working_directory)
-        _opened[spec.graph] = Tables(open_storage(location, settings))
-    return _opened[spec.graph]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +72,12 @@ class _Writing:
     def _write(
         self, number: int, name: str, read: Callable[[Violations], Iterator[TypedRows]]
     ) -> SplitOutcome:
-        place = Workplace(self.spec, opened(self.spec, self.settings), name)
+        place = Workplace(self.spec, tables_at(self.spec.graph, self.settings), name)
         violations = Violations(None if self.spec.is_rejecting else SHOWN_MAX)
         writers: dict[str, Writer] = {}
         try:
             for piece in read(violations):
+                piece = without_renamed(piece, violations)
                 key = piece.entity.table_key
                 if key not in writers:
                     writers[key] = (
@@ -117,33 +109,62 @@ class ParseTask(_Writing):
 
 @dataclass(frozen=True, slots=True)
 class TakeTask(_Writing):
-    """Takes what Spark has read: a partition is a part, and its rows are counted as lines."""
+    """Takes what Spark has: a partition is a part, and its rows are counted as lines."""
 
     split: Split
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = self.take(batches)
+        yield pa.RecordBatch.from_pydict({"outcome": [json.dumps(found.encode())]})
+
+    def take(self, batches: Iterable[pa.RecordBatch]) -> SplitOutcome:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
+        number = context.partitionId()
         counted = _Counted(batches)
         entity = next(each for each in self.spec.schema.types() if each.table_key == self.split.table_key)
 
         def read(violations: Violations) -> Iterator[TypedRows]:
-            return read_batches(counted, entity, self.split.name, violations)
+            name = self.split.partition(number).name
+            for piece in read_batches(from_spark(counted, entity, name), entity, name, violations):
+                yield piece
+                counted.sample(violations)
 
-        found = replace(self._attempt(context.partitionId(), read), lines=counted.rows)
-        yield pa.RecordBatch.from_pydict({"outcome": [json.dumps(found.encode())]})
+        found = replace(self._attempt(number, read), lines=counted.rows)
+        if self.split.format is not None:
+            return found
+        # Files have lines to look at; of a DataFrame there is nothing but its rows.
+        return replace(found, violations=counted.with_sample(found.violations))
 
 
 class _Counted:
-    """Counts batches as they pass."""
+    """Counts batches as they pass, and keeps the first row that is wrong."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = batches
+        self._last: pa.RecordBatch | None = None
+        self._sample: str | None = None
         self.rows = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
             self.rows += batch.num_rows
+            self._last = batch
             yield batch
+
+    def sample(self, violations: Violations) -> None:
+        """Called after a batch was judged."""
+        if not violations.first or self._sample is not None or self._last is None:
+            return
+        line = violations.first[0].line
+        row = -1 if line is None else line - 1 - (self.rows - self._last.num_rows)
+        if 0 <= row < self._last.num_rows:
+            self._sample = clipped(record_text(self._last, row).decode("utf-8", "replace"))
+
+    def with_sample(self, violations: tuple[Violation, ...]) -> tuple[Violation, ...]:
+        if self._sample is None or not violations:
+            return violations
+        first = violations[0]
+        return replace(first, message=f"{first.message}; the row is {self._sample}"), *violations[1:]

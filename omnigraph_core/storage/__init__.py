@@ -81,7 +81,7 @@ def open_storage(location: Location, settings: Settings) -> Storage:
     syncer = Syncer(settings.fsync)
     return Storage(
         location=location,
-        control=LocalControlStore(location.path, syncer),
+        control=LocalControlStore(location.path, syncer, timeout_s=settings.lock_timeout_s),
         locks=LocalLocks(
             location.path, syncer, actor=settings.default_actor, timeout_s=settings.lock_timeout_s
         ),

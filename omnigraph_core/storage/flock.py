@@ -51,12 +51,14 @@ from omnigraph_core.storage.locks import (
     LockRecord,
     LockTimeout,
     decode_record,
+    described,
     file_stem,
     in_lock_order,
     take_all,
     wait_until,
 )
 from omnigraph_core.storage.sync import Syncer
+from omnigraph_core.waits import waiting_for
 
 
 class LocalLocks:
@@ -148,6 +150,8 @@ class FileLock:
         self._claim = claim
         self._timeout_s = timeout_s
         self._held: _Held | None = None
+        self._waiting: int | None = None
+        """The file that was found locked, kept open from one try to the next while we wait."""
 
     @property
     def name(self) -> str:
@@ -165,7 +169,12 @@ class FileLock:
 
     def acquire(self, timeout_s: float | None = None) -> Self:
         limit_s = self._timeout_s if timeout_s is None else timeout_s
-        if not wait_until(self.try_acquire, limit_s):
+        try:
+            with waiting_for(lambda: described(self._name, self._read_rival())):
+                taken = wait_until(self._try, limit_s)
+        finally:
+            self._stop_waiting()
+        if not taken:
             raise LockTimeout(self._name, limit_s, self._read_rival())
         return self
 
@@ -175,6 +184,12 @@ class FileLock:
         return self._held is not None
 
     def try_acquire(self) -> bool:
+        try:
+            return self._try()
+        finally:
+            self._stop_waiting()
+
+    def _try(self) -> bool:
         if self._held is not None:
             raise InternalError(f"the lock '{self._name}' is taken twice through one object")
         with translated("lock", self._file):
@@ -222,18 +237,37 @@ class FileLock:
     def _lock_current_file(self) -> int | None:
         """A descriptor holding the lock on the file that has the name *now*; None when taken."""
         while True:
-            descriptor = self._open()
+            descriptor = self._opened()
             try:
-                faults.hit("lock.opened")
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_current(descriptor):
                     return descriptor
             except BlockingIOError:
-                os.close(descriptor)
+                self._waiting = descriptor
                 return None
             except BaseException:
                 os.close(descriptor)
                 raise
+            os.close(descriptor)
+
+    def _opened(self) -> int:
+        """The lock file: the one that was waited for, if it still has the name."""
+        descriptor, self._waiting = self._waiting, None
+        if descriptor is not None:
+            if self._is_current(descriptor):
+                return descriptor
+            os.close(descriptor)
+        descriptor = self._open()
+        try:
+            faults.hit("lock.opened")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _stop_waiting(self) -> None:
+        descriptor, self._waiting = self._waiting, None
+        if descriptor is not None:
             os.close(descriptor)
 
     def _open(self) -> int:

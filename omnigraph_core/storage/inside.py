@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from omnigraph_core.storage.failures import ABSENT, StorageFailure
+from omnigraph_core.storage.failures import ABSENT, StorageFailure, translated
 
 # Only to go on from: needs no permission to list the directory.
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY)
@@ -174,11 +174,12 @@ def _below(root: str, path: str) -> Iterator[tuple[str, int]]:
 
 def _entries(root: str, path: str) -> list[tuple[str, int]]:
     """What a directory has, and of which kind it is; nothing if there is no directory."""
-    try:
-        with directory(root, path) as opened, os.scandir(opened) as found:
-            return [(entry.name, _kind(entry)) for entry in found]
-    except ABSENT:
-        return []
+    with translated("list", f"{root}/{path}" if path else root):
+        try:
+            with directory(root, path) as opened, os.scandir(opened) as found:
+                return [(entry.name, _kind(entry)) for entry in found]
+        except ABSENT:
+            return []
 
 
 def _kind(entry: os.DirEntry[str]) -> int:

@@ -64,11 +64,13 @@ from omnigraph_core.storage.locks import (
     LockHolder,
     LockLost,
     LockTimeout,
+    described,
     file_stem,
     in_lock_order,
     take_all,
     wait_until,
 )
+from omnigraph_core.waits import waiting_for
 
 _POLL_FIRST_S = 0.02
 _POLL_MAX_S = 0.5
@@ -281,7 +283,9 @@ class Lease:
 
         pause_max_s = min(_POLL_MAX_S, self._ttl_s / 10)
         pauses = {"pause_first_s": _POLL_FIRST_S, "pause_max_s": pause_max_s, "pause_share": _POLL_SHARE}
-        if wait_until(attempt, limit_s, **pauses):
+        with waiting_for(lambda: described(self._name, self._rival)):
+            is_taken = wait_until(attempt, limit_s, **pauses)
+        if is_taken:
             return self
         if unreachable is not None:
             raise unreachable

@@ -14,6 +14,8 @@ import time
 from dataclasses import replace
 
 from omnigraph_core import layout
+from omnigraph_core.fields import Fields
+from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import ControlStore, ObjectChanged, ObjectExists
 from omnigraph_core.storage.failures import StorageFailure
@@ -66,16 +68,15 @@ class LeaseRecord:
 def decode_lease(content: bytes) -> LeaseRecord | None:
     """The record in a lease object; None when it holds none that can be read."""
     try:
-        fields = json.loads(content)
-        holder = fields["holder"]
+        fields = Fields(parse_json(content))
         return LeaseRecord(
-            token=int(fields["token"]),
-            owner=str(fields["owner"]),
-            ttl_s=float(fields["ttl_s"]),
-            holder=LockHolder(**holder) if holder else None,
-            nonce=str(fields["nonce"]),
+            token=fields.whole("token"),
+            owner=fields.optional_text("owner") or "",
+            ttl_s=fields.seconds("ttl_s"),
+            holder=LockHolder.of(fields.optional_object("holder")),
+            nonce=fields.optional_text("nonce") or "",
         )
-    except (ValueError, TypeError, KeyError):
+    except ValueError:
         return None
 
 

@@ -9,13 +9,10 @@ may fail at any time, losing whatever was not synced (see `sync`).
   temporary file that nobody lists.
 - Files are never written in place, so bytes and e-tag read through one descriptor
   belong together.
-- `replace`, `put` and `delete` hold a `flock` on the directory from the comparison
-  to the rename. It belongs to the open directory, so threads exclude each other
-  too, and the kernel frees it on kill. `create` needs none: `link` decides.
-- An e-tag is the hash of the bytes, the inode and the modification time. Inodes are
-  reused and the kernel's clock ticks in milliseconds, so the time is set by us, in
-  nanoseconds and always later than the version written over: the same bytes written
-  twice have two e-tags.
+- `replace`, `put` and `delete` hold a lock on the directory from the comparison to
+  the rename (`folder_lock`). `create` needs none: `link` decides.
+- E-tags (`local_version`) tell two versions with the same bytes apart, because each gets a
+  modification time of its own.
 
 Nothing is reached through a link, and nothing but plain files is read (see `inside`).
 
@@ -25,7 +22,6 @@ of that call; they would not carry our locks either.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import stat
@@ -36,7 +32,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from omnigraph_core import faults
-from omnigraph_core.records import dataclass
+from omnigraph_core.limits import LOCK_TIMEOUT_DEFAULT_S
 from omnigraph_core.storage.control import (
     TEMPORARY_PREFIX,
     ControlObject,
@@ -48,34 +44,28 @@ from omnigraph_core.storage.control import (
     checked_path,
 )
 from omnigraph_core.storage.failures import ABSENT, translated
+from omnigraph_core.storage.folder_lock import lock_folder
 from omnigraph_core.storage.inside import (
     directory,
     entries_below,
     is_directory,
     open_directory,
-    open_file,
     open_inside,
     share_with_group,
 )
+from omnigraph_core.storage.local_version import FileVersion, e_tag_of, read_named, read_version, write_all
 from omnigraph_core.storage.sync import Syncer
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """One version of a file as read from disk."""
-
-    data: bytes
-    e_tag: str
-    mtime_ns: int
-
-
 class LocalControlStore:
     """The `ControlStore` of a directory; safe between threads and between processes."""
 
-    def __init__(self, root: Path, syncer: Syncer) -> None:
+    def __init__(self, root: Path, syncer: Syncer, *, timeout_s: float = LOCK_TIMEOUT_DEFAULT_S) -> None:
+        """`timeout_s`: how long to wait for another process that is replacing a file."""
         self._root = root
+        self._timeout_s = timeout_s
         self._top = str(root)
         self._syncer = syncer
         self._durable: set[Path] = set()
@@ -87,7 +77,7 @@ class LocalControlStore:
         file = self._file(path)
         with translated("read", file):
             try:
-                version = _read(open_inside(self._top, path))
+                version = read_version(open_inside(self._top, path))
             except ABSENT:
                 return None
         return ControlObject(version.data, version.e_tag)
@@ -108,7 +98,7 @@ class LocalControlStore:
         file = self._file(path)
         try:
             with translated("replace", file), self._locked(path) as directory:
-                current = _read_named(file, directory)
+                current = read_named(file, directory)
                 if current is None or current.e_tag != e_tag:
                     raise ObjectChanged(path)
                 return self._write_over("replace", directory, file, data, current)
@@ -118,8 +108,8 @@ class LocalControlStore:
     def put(self, path: str, data: bytes) -> str:
         file = self._file(path)
         with translated("write", file), self._made_parent(path) as directory:
-            fcntl.flock(directory, fcntl.LOCK_EX)
-            return self._write_over("put", directory, file, data, _read_named(file, directory))
+            lock_folder(directory, file.parent, self._timeout_s)
+            return self._write_over("put", directory, file, data, read_named(file, directory))
 
     def copy(self, path: str, to: str) -> None:
         import shutil
@@ -311,12 +301,12 @@ class LocalControlStore:
         except ABSENT:
             raise _ParentMissing from None
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            lock_folder(opened, self._file(path).parent, self._timeout_s)
             yield opened
         finally:
             os.close(opened)
 
-    def _write_over(self, verb: str, directory: int, file: Path, data: bytes, old: _Version | None) -> str:
+    def _write_over(self, verb: str, directory: int, file: Path, data: bytes, old: FileVersion | None) -> str:
         """Rename a new version into place; the directory must be locked."""
         after_ns = old.mtime_ns if old else 0
         with self._temporary(verb, directory, file, data, after_ns) as (temporary, e_tag):
@@ -336,12 +326,12 @@ class LocalControlStore:
         )
         try:
             try:
-                _write_all(descriptor, data)
+                write_all(descriptor, data)
                 mtime_ns = max(time.time_ns(), after_ns + 1)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
                 faults.hit(f"control.{verb}.written")
                 self._syncer.flush(descriptor, file)
-                e_tag = _e_tag(data, os.fstat(descriptor))
+                e_tag = e_tag_of(data, os.fstat(descriptor))
             finally:
                 os.close(descriptor)
             faults.hit(f"control.{verb}.synced")
@@ -353,36 +343,6 @@ class LocalControlStore:
 
 class _ParentMissing(Exception):
     """The directory of an object does not exist, so neither does the object."""
-
-
-def _read_named(file: Path, folder: int) -> _Version | None:
-    """The file of this name in an open directory."""
-    try:
-        return _read(open_file(file.name, folder, os.O_RDONLY, str(file)))
-    except ABSENT:
-        return None
-
-
-def _read(descriptor: int) -> _Version:
-    """Everything in an open file, which is closed afterwards."""
-    try:
-        with open(descriptor, "rb", closefd=False) as stream:
-            data = stream.read()
-        status = os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-    return _Version(data, _e_tag(data, status), status.st_mtime_ns)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _e_tag(data: bytes, status: os.stat_result) -> str:
-    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return f"{digest}-{status.st_ino:x}-{status.st_mtime_ns:x}"
 
 
 def _is_listed(name: str) -> bool:

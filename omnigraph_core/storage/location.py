@@ -111,7 +111,7 @@ def _file_uri_path(text: str, rest: str) -> str:
 def _s3(text: str, rest: str) -> Location:
     bucket, _, prefix = rest.partition("/")
     if not _BUCKET.fullmatch(bucket):
-        raise UsageError(f"{text}: no valid bucket name", hint="write s3://bucket/prefix")
+        raise UsageError(f"{text}: not a valid bucket name", hint="write s3://bucket/prefix")
     prefix = prefix.rstrip("/")
     if prefix and any(part in ("", ".", "..") for part in prefix.split("/")):
         raise UsageError(f"{text}: an s3:// prefix cannot contain empty, '.' or '..' parts")

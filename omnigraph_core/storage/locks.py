@@ -26,11 +26,15 @@ from typing import Protocol, Self
 
 from omnigraph_core import layout
 from omnigraph_core.errors import BusyError, InternalError, StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.ids import now_us
+from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import checked_path
 from omnigraph_core.storage.limits import LOCK_NAME_BYTES_MAX, LOCK_TEXT_CHARACTERS_MAX
 
+# The last second of the year 9999, which is the last that can be shown.
+_SINCE_MAX_US = 253_402_300_799_000_000
 _POLL_FIRST_S = 0.001
 _POLL_MAX_S = 0.05
 _POLL_SHARE = 0.05
@@ -55,6 +59,17 @@ class LockHolder:
     def as_json(self) -> Mapping[str, object]:
         return asdict(self)
 
+    @classmethod
+    def of(cls, fields: Fields | None) -> LockHolder | None:
+        """The holder that a record names, if it names one; ValueError for what `as_json` would not write."""
+        if fields is None:
+            return None
+        since = fields.whole("since_us")
+        if since > _SINCE_MAX_US:
+            raise fields.refuse("since_us", "a time")
+        doing, operation_id = fields.optional_text("doing") or "", fields.optional_text("operation_id")
+        return cls(fields.whole("pid"), fields.text("host"), fields.text("actor"), doing, operation_id, since)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -74,6 +89,11 @@ class Claim:
             operation_id=self.operation_id,
             since_us=now_us(),
         )
+
+
+def described(lock: str, holder: LockHolder | None) -> str:
+    """What a process waits for that does not get this lock."""
+    return f"the lock '{lock}', held by {holder or 'another process'}"
 
 
 class LockTimeout(BusyError):
@@ -269,8 +289,7 @@ def decode_record(content: bytes) -> LockRecord | None:
     if not newline:
         return None
     try:
-        fields = json.loads(line)
-        holder = fields["holder"]
-        return LockRecord(int(fields["token"]), LockHolder(**holder) if holder else None)
-    except (ValueError, TypeError, KeyError):
+        fields = Fields(parse_json(line))
+        return LockRecord(fields.whole("token"), LockHolder.of(fields.optional_object("holder")))
+    except ValueError:
         return None

@@ -52,6 +52,7 @@ from omnigraph_core.storage.limits import DELETED_PER_REQUEST_MAX, REQUEST_DEFAU
 from omnigraph_core.storage.location import Location
 from omnigraph_core.storage.s3_failures import s3_failure, symptoms
 from omnigraph_core.storage.s3_options import obstore_arguments, server_name
+from omnigraph_core.waits import waiting_for
 
 _BACKOFF_FIRST_S = 0.1
 _PAGE = 1000
@@ -306,7 +307,8 @@ class S3ControlStore:
         pause = _BACKOFF_FIRST_S
         for attempt in range(1, limits.attempts + 1):
             try:
-                return call()
+                with waiting_for(lambda: f"{self._server} to {action} {path or self._location.uri}"):
+                    return call()
             except ValueError:
                 raise InvalidObjectPath(path) from None
             except (BaseError, OSError) as error:

@@ -16,21 +16,12 @@ from omnigraph_core.settings import S3Settings
 from omnigraph_core.storage.limits import CONNECT_DEFAULT_S, LEASE_TTL_MIN_S, REQUEST_DEFAULT_S
 from omnigraph_core.storage.location import Location
 
-_HIDDEN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-
 
 class StorageOptions(dict[str, str]):
     """The `storage_options` for Lance: a real dict, because Lance wants one, that never shows its values."""
 
     def __repr__(self) -> str:
         return f"StorageOptions({', '.join(sorted(self))})"
-
-    def redact(self, text: str) -> str:
-        """The text without credentials; S3 error bodies may quote a session token."""
-        for name in _HIDDEN:
-            if secret := self.get(name):
-                text = text.replace(secret, "***")
-        return text
 
 
 def check_settings(location: Location, settings: S3Settings) -> None:

@@ -150,7 +150,8 @@ def _refuse_shared_directory(tables: Tables, ref: TableRef, name: str) -> None:
         if read_fork(tables, ref, other) is not None:
             raise RefusedError(
                 f"branch '{name}' overlaps with the live branch '{other}' of table '{ref.key}'",
-                hint="branch names must not be path prefixes of each other",
+                hint="branch names must not be path prefixes of each other; "
+                f"make a branch with another name from '{name}', and write to that",
             )
 
 

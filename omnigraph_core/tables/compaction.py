@@ -27,11 +27,20 @@ from omnigraph_core.tables.staged import StagedWrite, StageKind, discard_files, 
 
 
 @dataclass(frozen=True, slots=True)
+class PendingIndex:
+    """An index that is declared and cannot or need not be built yet, and why."""
+
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class IndexWork:
     """Indexes to build over everything, and those to extend to what they do not cover yet."""
 
     build: Sequence[IndexSpec] = ()
     extend: Sequence[IndexSpec] = ()
+    pending: tuple[PendingIndex, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

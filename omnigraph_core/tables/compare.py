@@ -15,18 +15,17 @@ without a word; so it is never asked.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core.errors import InternalError, StorageError
+from omnigraph_core.errors import InternalError
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.columns import StoredColumn, stored_columns
 from omnigraph_core.tables.dataset import Table, Tables
+from omnigraph_core.tables.deletions import deleted_offsets
 from omnigraph_core.tables.fragments import file_name
 from omnigraph_core.tables.limits import CARRIED_ROWS_MAX, CARRIED_ROWS_MIN
 from omnigraph_core.tables.lineage import common_columns, keep_their_values, parting
-from omnigraph_core.tables.places import place_inside
 from omnigraph_core.tables.row_set import ADDRESS, ROW_ID, RowSet, all_rows, row_set
 
 if TYPE_CHECKING:
@@ -176,41 +175,7 @@ def _without(offsets: np.ndarray[Any, Any], others: np.ndarray[Any, Any]) -> np.
 
 
 def _deleted_offsets(tables: Tables, table: Table, fragment: _Fragment) -> np.ndarray[Any, Any]:
-    """The rows of a fragment that are marked deleted, by their places in it."""
-    import numpy as np
-    import pyarrow as pa
-
-    deletion = fragment.deletion
-    if deletion is None:
-        return np.empty(0, np.uint32)
-    if deletion.file_type != "array":
-        return _missing_offsets(table, fragment)
-    directory = table.ref.directory
-    if deletion.base_id is not None:
-        recorded = table.lance.base_paths()[deletion.base_id].path
-        directory = place_inside(tables.storage, recorded) or recorded
-    path = f"{directory}/{deletion.path(fragment.number)}"
-    found = tables.storage.control.get(path)
-    if found is None:
-        raise StorageError(f"table '{table.ref.key}': {path} is missing")
-    try:
-        marked = pa.ipc.open_file(io.BytesIO(found.data)).read_all()
-    except pa.ArrowInvalid as error:
-        raise StorageError(f"table '{table.ref.key}': {path} is damaged: {error}") from error
-    if marked.num_rows != deletion.num_deleted_rows:
-        raise StorageError(f"table '{table.ref.key}': {path} is damaged: it marks {marked.num_rows} rows")
-    offsets: np.ndarray[Any, Any] = marked.column(0).to_numpy()
-    return offsets
-
-
-def _missing_offsets(table: Table, fragment: _Fragment) -> np.ndarray[Any, Any]:
-    """The same by looking which rows are left; for deletion files that only Lance can read."""
-    import numpy as np
-
-    rows = table.read([], with_row_address=True, fragment_ids=[fragment.number])
-    live = (rows.column(ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    every = np.arange(fragment.rows + fragment.deletion.num_deleted_rows, dtype=np.uint32)
-    return np.setdiff1d(every, live, assume_unique=True)
+    return deleted_offsets(tables.storage, table, fragment.number, fragment.rows, fragment.deletion)
 
 
 def _without_carried(

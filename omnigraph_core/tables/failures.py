@@ -74,7 +74,7 @@ class TableLost(StorageError):
     def __init__(self, ref: TableRef, version: int, *, is_there: bool) -> None:
         what = f"version {version} of table '{ref.key}'" if is_there else f"table '{ref.key}'"
         super().__init__(
-            f"{ref.directory}: {what} is published, and is not there",
+            f"{ref.directory}: {what} is published but missing",
             hint="restore the directory from a backup",
         )
         self.table_key, self.path, self.version = ref.key, ref.directory, version

@@ -178,5 +178,5 @@ def deletion_files(storage: Storage, ref: TableRef, fragments: Sequence[Any]) ->
 def sized(storage: Storage, path: str, known_size: int | None) -> StagedFile:
     size = known_size or storage.control.size(path)
     if size is None:
-        raise InternalError(f"{path} was written a moment ago and is not there")
+        raise InternalError(f"{path} was written a moment ago and is missing")
     return StagedFile(path, size, storage.control.digest(path))

@@ -94,6 +94,8 @@ class BuiltIndex:
     segments: tuple[Any, ...]
     column: str | None
     kind: IndexKind | None
+    bytes: int = 0
+    """Of its files, as far as the version knows."""
 
     def serves(self, spec: IndexSpec) -> bool:
         return (self.column, self.kind) == (spec.column, spec.kind)
@@ -169,13 +171,18 @@ def stage_indexes(
     existing = list_indexes(table)
     known = {spec: serving(existing, spec) for spec in (*build, *extend)}
     missing = {spec: uncovered_fragments(table, known[spec]) for spec in extend}
-    extended = [spec for spec in extend if _is_extensible(table, spec, missing[spec])]
-    built = [*build, *(spec for spec in extend if spec not in extended)]
-    new = build_segments(storage, table, built, memory_bytes)
-    for spec in extended:
-        index = known[spec]
-        name = index.name if index else _free_name(spec, existing)
-        new += _segments(storage, table, spec, name, missing[spec], memory_bytes)
+    built, new = list(build), []
+    for spec in extend:
+        more = []
+        if _is_extensible(table, spec, missing[spec]):
+            index = known[spec]
+            name = index.name if index else _free_name(spec, existing)
+            more = _segments(storage, table, spec, name, missing[spec], memory_bytes)
+        if not missing[spec] or (more and _are_of_one_kind(storage, table, known[spec], more)):
+            new += more
+        else:
+            built.append(spec)
+    new += build_segments(storage, table, built, memory_bytes)
     replaced = [index.name for spec in built if (index := known[spec]) is not None]
     gone = {*replaced, *drop}
     removed = [segment for name in sorted(gone & set(existing)) for segment in existing[name].segments]
@@ -194,6 +201,19 @@ def _is_extensible(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -
     versions = ["_row_created_at_version", "_row_last_updated_at_version"]
     where = f"{versions[0]} != {versions[1]}"
     return not table.read(versions, where, fragment_ids=fragment_ids).num_rows
+
+
+def _are_of_one_kind(
+    storage: Storage, table: Table, index: BuiltIndex | None, segments: Sequence[Any]
+) -> bool:
+    """May the segments go with those the index has? Lance refuses to mix those of the Rust original with
+    ours, which name rows otherwise. Then they are removed: nothing refers to them yet."""
+    versions = {each.index_version for each in (*(index.segments if index else ()), *segments)}
+    if len(versions) == 1:
+        return True
+    for segment in segments:
+        storage.control.delete_prefix(_directory(table, segment))
+    return False
 
 
 def index_write(
@@ -296,7 +316,8 @@ def _built(description: Any, columns: Mapping[int, str]) -> BuiltIndex:
     covered = frozenset(each for segment in description.segments for each in segment.fragment_ids)
     column = columns.get(description.fields[0]) if len(description.fields) == 1 else None
     kind = _KINDS.get(description.index_type.upper())
-    return BuiltIndex(description.name, covered, segments, column, kind)
+    size = description.total_size_bytes or 0
+    return BuiltIndex(description.name, covered, segments, column, kind, size)
 
 
 def _directory(table: Table, segment: Any) -> str:

@@ -10,13 +10,13 @@ have been acknowledged. `history/settle.py` sets it aside, before anything is ap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_core import layout
+from omnigraph_core import faults, layout
 from omnigraph_core.records import dataclass
-from omnigraph_core.tables.commit import transaction_properties
+from omnigraph_core.tables.commit import Guard, transaction_properties, unguarded
 from omnigraph_core.tables.control_rewrite import stage_control_rewrite, tail_to_rewrite
 from omnigraph_core.tables.create import TableExists, create_table
 from omnigraph_core.tables.dataset import Table, Tables
@@ -25,9 +25,9 @@ from omnigraph_core.tables.failures import LANCE_RAISES, TableNotFound, storage_
 from omnigraph_core.tables.fragments import file_name, write_rows
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
+from omnigraph_core.tables.log_columns import with_columns
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import PUBLISHED_PROPERTY, operation_properties
-from omnigraph_core.tables.widen import with_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,10 +56,11 @@ def append_rows(
     operation_id: str,
     barrier: Barrier,
     marks: Marks = NO_MARKS,
+    guard: Guard = unguarded,
 ) -> None:
     """Append; creates the dataset when it is the first row ever. Safe once `barrier` is synced.
 
-    `operation_id` names the sidecar under which this is done.
+    `operation_id` names the sidecar under which this is done. `guard` is asked right before.
     """
     try:
         base = tables.open(ref)
@@ -67,7 +68,7 @@ def append_rows(
         base = _create(tables, ref, rows.schema, operation_id)
     written = _write(with_columns(base, rows.schema, operation_id), rows)
     barrier.add_files(written.files)
-    append_written(tables, written, operation_id, barrier, marks)
+    append_written(tables, written, operation_id, barrier, marks, guard)
 
 
 def write_ahead(tables: Tables, base: Table, rows: pa.Table) -> WrittenRows:
@@ -78,11 +79,17 @@ def write_ahead(tables: Tables, base: Table, rows: pa.Table) -> WrittenRows:
 
 
 def append_written(
-    tables: Tables, written: WrittenRows, operation_id: str, barrier: Barrier, marks: Marks = NO_MARKS
+    tables: Tables,
+    written: WrittenRows,
+    operation_id: str,
+    barrier: Barrier,
+    marks: Marks = NO_MARKS,
+    guard: Guard = unguarded,
 ) -> None:
     """Append rows whose file is synced, or is the barrier's to sync."""
     transaction = written.transaction
     transaction.transaction_properties = operation_properties(operation_id, **marks)
+    guard()
     _add(tables, barrier, _commit(tables, written.base, transaction), operation_id)
 
 
@@ -96,32 +103,45 @@ def _write(base: Table, rows: pa.Table) -> WrittenRows:
 def append_if_absent(
     tables: Tables,
     ref: TableRef,
-    key: str,
+    keys: Sequence[str],
     rows: pa.Table,
     operation_id: str,
     barrier: Barrier,
+    guard: Guard,
     marks: Marks = NO_MARKS,
 ) -> bool:
-    """Append one row unless a row with its `key` is there; True if it was appended.
+    """Append one row unless a row with the same `keys` is there; True if it was appended.
 
-    Exactly once only under a lock that keeps other appenders of the same key away.
+    Exactly once only under a lock that keeps other appenders of the same key away, and the branch
+    of the log in its place. `guard` raises when that lock is lost: whoever has it now may have
+    appended the row, and another branch may have the name of this one.
     """
-    value = rows.column(key)[0].as_py()
     tables.forget(ref)  # What was kept may be from before somebody wrote the row.
     try:
         present = tables.open(ref)
-        if present.count_rows(f"{key} = {quote_text(value)}"):
+        if present.count_rows(" AND ".join(_equals(key, rows.column(key)[0].as_py()) for key in keys)):
             # Whoever wrote it may have died before syncing it, or have failed to.
             barrier.renew_version(present, None)
             return False
     except TableNotFound:
         pass
-    append_rows(tables, ref, rows, operation_id, barrier, marks)
+    faults.hit("tables.log_looked_up")
+    append_rows(tables, ref, rows, operation_id, barrier, marks, guard)
     return True
 
 
+def _equals(key: str, value: str | None) -> str:
+    return f"{key} IS NULL" if value is None else f"{key} = {quote_text(value)}"
+
+
 def append_absent(
-    tables: Tables, ref: TableRef, key: str, rows: pa.Table, operation_id: str, barrier: Barrier
+    tables: Tables,
+    ref: TableRef,
+    key: str,
+    rows: pa.Table,
+    operation_id: str,
+    barrier: Barrier,
+    guard: Guard,
 ) -> None:
     """Append those of several rows whose `key` is not there yet, under the lock of those who append to it.
 
@@ -137,7 +157,8 @@ def append_absent(
         return
     published = transaction_properties(present, present.version).get(PUBLISHED_PROPERTY)
     marks = NO_MARKS if published is None else {PUBLISHED_PROPERTY: published}
-    append_rows(tables, ref, absent, operation_id, barrier, marks)
+    faults.hit("tables.log_looked_up")
+    append_rows(tables, ref, absent, operation_id, barrier, marks, guard)
 
 
 def compact_log(

@@ -15,7 +15,6 @@ from dataclasses import replace
 from omnigraph_core.errors import StorageError
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path
-from omnigraph_core.tables.fork_refs import fork_names
 from omnigraph_core.tables.manifest_file import ManifestFile
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import FOOTER_MAGIC, versions_on_disk
@@ -30,11 +29,12 @@ def relocate_forks(tables: Tables, ref: TableRef) -> int:
     """Make every version of every fork of a dataset refer to where it is now; returns how many changed.
 
     Each manifest is replaced atomically, and doing it again changes nothing. Nobody may
-    be writing to the dataset. Whether the ref of a fork can be read does not matter.
+    be writing to the dataset. Whether the ref of a fork can be read does not matter, nor whether it has
+    one: a deleted branch has none, and tags, bases and `undelete` still want its files.
     """
     changed = 0
     home = tables.uri(ref.on(None))
-    for name in fork_names(tables, ref):
+    for name in _trees(tables, ref):
         fork = ref.on(name)
         for version in versions_on_disk(tables, fork):
             path = manifest_path(fork, version)
@@ -46,6 +46,13 @@ def relocate_forks(tables: Tables, ref: TableRef) -> int:
                 tables.storage.control.put(path, rewritten)
                 changed += 1
     return changed
+
+
+def _trees(tables: Tables, ref: TableRef) -> list[str]:
+    """The names of all lines of versions but the main one that are on disk."""
+    folder, versions = f"{ref.on(None).directory}/tree", "/_versions/"
+    found = (path.removeprefix(f"{folder}/") for path in tables.storage.control.list_prefix(folder))
+    return sorted({path.partition(versions)[0] for path in found if versions in path})
 
 
 def with_base_paths(data: bytes, home: str, path: str) -> bytes:

@@ -52,7 +52,7 @@ class EdgeReader:
                 first = parts[0]
                 parts.append(_without_loops((first[1], first[0], first[2])))
             sources, targets, edges = _joined(parts)
-            return adjacency_of_pairs(sources, targets, edges, len(near.ids)).fan
+            return adjacency_of_pairs(sources, targets, edges, len(near)).fan
         keys = []
         for batch in self._batches(self._ends(selection.sides[0]), selection.where):
             sources, targets = near.find(batch.column(0)), far.find(batch.column(1))
@@ -62,7 +62,7 @@ class EdgeReader:
             keys.append(pair_keys(sources, targets))
             if selection.direction is Direction.BOTH:
                 keys.append(pair_keys(targets, sources))
-        return fan_of_keys(np.concatenate(keys) if keys else np.zeros(0, np.int64), len(near.ids))
+        return fan_of_keys(np.concatenate(keys) if keys else np.zeros(0, np.int64), len(near))
 
     def around(self, nodes: IntArray) -> Adjacency:
         """The edges around these nodes, which are distinct and ascending codes, by the index."""
@@ -85,7 +85,7 @@ class EdgeReader:
     def with_any(self) -> BoolArray:
         """For each node, by its position among all ids, whether it has such an edge."""
         table = self.near.numbering()
-        found = np.zeros(len(table.ids), np.bool_)
+        found = np.zeros(len(table), np.bool_)
         for column in self.selection.sides:
             for batch in self._batches([column], self.selection.where):
                 places = table.find(batch.column(0))

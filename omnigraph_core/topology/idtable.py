@@ -11,22 +11,26 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from omnigraph_core.topology.arrays import BoolArray, IntArray
 
-    _Words: TypeAlias = list[npt.NDArray[np.uint64]]
+    Words: TypeAlias = list[npt.NDArray[np.uint64]]
 
 # Ids longer than so many words of 8 bytes are left to Arrow. A ULID has four.
-_WORDS_MAX = 6
+WORDS_MAX = 6
 
 # So many texts at a time keep what is made of them in the processor's cache.
 _CHUNK = 1 << 16
 _ROWS_FOR_THREADS = 1 << 18
+
+# A third of the slots are taken, so that a look-up passes by a few. One that goes on and on is in a
+# table that somebody has damaged.
+_PROBES_MAX = 10_000
 
 _FACTORS = (
     0x9E3779B97F4A7C15,
@@ -45,19 +49,29 @@ class IdTable:
 
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids
-        self._width = _longest(ids) // 8 + 1
-        self._is_words = self._width <= _WORDS_MAX
+        self.width = _longest(ids) // 8 + 1
+        self._is_words = self.width <= WORDS_MAX
         if not self._is_words:
             return
         self._bits = max(4, (len(ids) * 3).bit_length())
         self._slots = np.full(1 << self._bits, -1, np.int32)
-        parts = [self._of(part) for part in _parts(ids)]
+        parts = [words_of(part, self.width) for part in parts_of(ids)]
         empty = np.zeros(0, np.uint64)
         self._words = [
-            np.concatenate([part[place] for part in parts]) if parts else empty
-            for place in range(self._width)
+            np.concatenate([part[place] for part in parts]) if parts else empty for place in range(self.width)
         ]
         self._fill()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def ids_at(self, positions: IntArray) -> pa.Array:
+        return self.ids.take(pa.array(positions))
+
+    @property
+    def hash_slots(self) -> npt.NDArray[np.int32]:
+        """Where ids are by their hashes, to be kept; none if ids are too long to be words."""
+        return self._slots if self._is_words else np.zeros(0, np.int32)
 
     @property
     def nbytes(self) -> int:
@@ -67,9 +81,8 @@ class IdTable:
     def find(self, texts: pa.Array) -> IntArray:
         """For each text its position among the ids, or -1."""
         if not self._is_words:
-            found = pc.index_in(texts, value_set=self.ids).fill_null(-1)
-            return found.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
-        parts = list(_parts(texts))
+            return self._compared(texts)
+        parts = list(parts_of(texts))
         if len(texts) < _ROWS_FOR_THREADS:
             pieces = [self._find(part) for part in parts]
         else:
@@ -83,7 +96,7 @@ class IdTable:
         """Linear probing: each id takes the first free slot from its own on; one of several rivals wins."""
         slots, mask = self._slots, (1 << self._bits) - 1
         waiting = np.arange(len(self.ids), dtype=np.int32)
-        wanted = self._hashed(self._words)
+        wanted = hashed(self._words, self._bits)
         while len(waiting):
             free = slots[wanted] < 0
             slots[wanted[free]] = waiting[free]
@@ -91,18 +104,25 @@ class IdTable:
             waiting, wanted = waiting[left], (wanted[left] + 1) & mask
 
     def _find(self, texts: pa.Array) -> IntArray:
-        words, mask = self._of(texts), (1 << self._bits) - 1
-        wanted = self._hashed(words)
+        words, mask = words_of(texts, self.width), (1 << self._bits) - 1
+        wanted = hashed(words, self._bits)
         found = self._slots.take(wanted).astype(np.int64)
         left = np.flatnonzero(self._differ(found, words) & (found >= 0))
-        while len(left):
+        for _ in range(_PROBES_MAX):
+            if not len(left):
+                return found
             wanted[left] = (wanted[left] + 1) & mask
             there = self._slots[wanted[left]].astype(np.int64)
             found[left] = there
             left = left[self._differ(there, [each[left] for each in words]) & (there >= 0)]
-        return found
+        return self._compared(texts)
 
-    def _differ(self, positions: IntArray, words: _Words) -> BoolArray:
+    def _compared(self, texts: pa.Array) -> IntArray:
+        """Without hashes; for ids that are too long for them."""
+        found = pc.index_in(texts, value_set=self.ids).fill_null(-1)
+        return found.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
+
+    def _differ(self, positions: IntArray, words: Words) -> BoolArray:
         """Where the id at a position (of -1: any) is not these words."""
         if not len(self.ids):
             return np.ones(len(positions), np.bool_)
@@ -111,37 +131,44 @@ class IdTable:
             answer |= mine.take(positions, mode="wrap") != theirs
         return answer
 
-    def _hashed(self, words: _Words) -> IntArray:
-        mixed = words[0] * np.uint64(_FACTORS[0])
-        for place in range(1, self._width):
-            mixed ^= mixed >> np.uint64(29)
-            mixed ^= words[place] * np.uint64(_FACTORS[place])
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= np.uint64(_FACTORS[1])
-        mixed >>= np.uint64(64 - self._bits)
-        return mixed.astype(np.int64)
 
-    def _of(self, texts: pa.Array) -> _Words:
-        """The bytes of each text and an end, in words filled up with zeros.
+def hashed(words: Words, bits: int) -> IntArray:
+    """A number below 2 ** bits for each text."""
+    mixed = words[0] * np.uint64(_FACTORS[0])
+    for place in range(1, len(words)):
+        mixed ^= mixed >> np.uint64(29)
+        mixed ^= words[place] * np.uint64(_FACTORS[place])
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(_FACTORS[1])
+    mixed >>= np.uint64(64 - bits)
+    return mixed.astype(np.int64)
 
-        A text longer than all ids is cut before its end, and so equals none of them.
-        """
-        starts, data = _bytes_of(texts)
-        lengths = np.diff(starts)
-        at: Any = np.ndarray((len(data) - 7,), np.dtype("<u8"), buffer=data.data, strides=(1,))
-        begins = starts[:-1].copy()
-        masks, ends = _marks()
-        is_even = len(lengths) > 0 and bool((lengths == lengths[0]).all())
-        words = []
-        for place in range(self._width):
-            column = at[np.minimum(begins, len(data) - 8)] if place else at[begins]
-            used = np.clip((lengths[0] if is_even else lengths) - place * 8, -1, 8)
-            if not is_even or used < 8:
-                column &= masks[used]
-                column |= ends[used]
-            words.append(column)
-            begins += 8
-        return words
+
+def words_of(texts: pa.Array, width: int) -> Words:
+    """The bytes of each text and an end, in so many words filled up with zeros.
+
+    A text that does not fit is cut before its end, and so equals none that does.
+    """
+    starts, data = bytes_of(texts)
+    return words_at(starts[:-1], np.diff(starts), data, width)
+
+
+def words_at(begins: IntArray, lengths: IntArray, data: npt.NDArray[np.uint8], width: int) -> Words:
+    """The same of texts that begin somewhere in the data, behind which eight more bytes can be read."""
+    at: Any = np.ndarray((len(data) - 7,), np.dtype("<u8"), buffer=data.data, strides=(1,))
+    begins = begins.copy()
+    masks, ends = _marks()
+    is_even = len(lengths) > 0 and bool((lengths == lengths[0]).all())
+    words = []
+    for place in range(width):
+        column = at[np.minimum(begins, len(data) - 8)] if place else at[begins]
+        used = np.clip((lengths[0] if is_even else lengths) - place * 8, -1, 8)
+        if not is_even or used < 8:
+            column &= masks[used]
+            column |= ends[used]
+        words.append(column)
+        begins += 8
+    return words
 
 
 def _marks() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
@@ -151,7 +178,7 @@ def _marks() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     return np.array(masks, np.uint64), np.array(ends, np.uint64)
 
 
-def _parts(texts: pa.Array) -> Iterator[pa.Array]:
+def parts_of(texts: pa.Array) -> Iterator[pa.Array]:
     for start in range(0, len(texts), _CHUNK):
         yield texts.slice(start, _CHUNK)
 
@@ -160,8 +187,10 @@ def _longest(texts: pa.Array) -> int:
     return int(pc.max(pc.binary_length(texts)).as_py() or 0)
 
 
-def _bytes_of(texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
+def bytes_of(texts: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
     """Where each text begins, and the bytes, with eight more behind them that can be read."""
+    if not len(texts):
+        return np.zeros(1, np.int64), np.zeros(8, np.uint8)
     _, offsets, values = texts.buffers()
     starts = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
     first, end = int(starts[0]), int(starts[-1])

@@ -1,12 +1,11 @@
-"""Finding the edges around nodes: by index look-ups in the edge table, or from memory.
+"""Finding the edges around nodes: in an index on disk, by look-ups in the edge table, or from memory.
 
-Both ways give the same adjacency. A few nodes are looked up, which costs some tenths
-of a millisecond each; for many it pays to read all edges of the type once. What was
-read is kept for later reads of the same process, by table version.
+All ways give the same edges. An index on disk (`stored.py`) is asked first. Without one, a few nodes
+are looked up, which costs some tenths of a millisecond each; for many it pays to read all edges of
+the type once. What was read is kept for later reads of the same process, by table version.
 
-In memory, a node is its position among all ids of its type (`CodedEntities.numbering`), so
-that the arrays mean the same to every read. `Topology._whole` is the one place they
-come from; an index of them on disk would be asked there.
+In memory and in an index, a node is its position among all ids of its type
+(`CodedEntities.numbering`), so that the arrays mean the same to every read.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ from omnigraph_core.topology.adjacency import Adjacency, Fan, compact
 from omnigraph_core.topology.arrays import distinct, is_among
 from omnigraph_core.topology.cache import CacheKey, ReadCache
 from omnigraph_core.topology.edges import DENSE_EDGE_BYTES, EdgeReader
+from omnigraph_core.topology.followed import Followed, StoredStep
+from omnigraph_core.topology.node_numbers import NodeNumbers
 from omnigraph_core.topology.selection import EdgeSelection
+from omnigraph_core.topology.stored import TopologyIndex
 
 if TYPE_CHECKING:
     from omnigraph_core.topology.arrays import BoolArray, IntArray
@@ -46,6 +48,7 @@ class Topology:
         budget: Limits,
         statistics: StepLog,
         cache: ReadCache,
+        index: TopologyIndex,
     ) -> None:
         self._nodes_of = nodes_of
         self._edges_of = edges_of
@@ -53,11 +56,28 @@ class Topology:
         self._budget = budget
         self._statistics = statistics
         self._cache = cache
+        self._index = index
         self._fans: dict[EdgeSelection, Fan] = {}
+        self._steps: dict[EdgeSelection, StoredStep | None] = {}
 
-    def around(self, selection: EdgeSelection, nodes: IntArray) -> Adjacency:
+    def follow(self, selection: EdgeSelection, codes: IntArray) -> Followed:
+        """What these nodes, which may repeat, lead to; ordered by node and target."""
+        near = self._nodes_of(selection.near)
+        stored = self._stored(selection)
+        if stored is not None:
+            self._statistics.note("topology")
+            return stored.follow(codes)
+        nodes, places = distinct(codes, near.size)
+        adjacency = self._around(selection, nodes)
+        positions = adjacency.positions(nodes)[places]
+        self._budget.check_rows(int(adjacency.fan.counts(positions).sum()), 3)
+        rows, at = adjacency.fan.spread(positions)
+        edges = adjacency.fan.edges
+        return Followed(rows, adjacency.fan.targets[at], None if edges is None else edges[at])
+
+    def _around(self, selection: EdgeSelection, nodes: IntArray) -> Adjacency:
         """An adjacency that covers at least these nodes, which are distinct and ascending codes."""
-        if not self.is_dense(selection, len(nodes)):
+        if not self._is_dense(selection, len(nodes)):
             self._looked_up(selection, len(nodes))
             return self._reader(selection).around(nodes)
         self._statistics.note("csr")
@@ -74,14 +94,18 @@ class Topology:
     def connected(self, selection: EdgeSelection, codes: IntArray) -> BoolArray:
         """Which of the nodes have any such edge; only one end of the edges is read for it."""
         near = self._nodes_of(selection.near)
+        stored = self._stored(selection)
+        if stored is not None:
+            self._statistics.note("topology")
+            return stored.connected(codes)
         nodes, places = distinct(codes, near.size)
-        if self.is_dense(selection, len(nodes)):
+        if self._is_dense(selection, len(nodes)):
             self._statistics.note("csr")
             return self._with_any(selection)[near.positions_of(nodes)][places]
         self._looked_up(selection, len(nodes))
         return is_among(codes, self._reader(selection).those_with_any(nodes), near.size)
 
-    def is_dense(self, selection: EdgeSelection, node_count: int) -> bool:
+    def _is_dense(self, selection: EdgeSelection, node_count: int) -> bool:
         """Would so many nodes be served from memory?
 
         Look-ups of earlier reads count too: when they have cost as much as reading
@@ -99,6 +123,29 @@ class Topology:
         dense = (edges.row_count + near.row_count + far.row_count) * _DENSE_ROW_S + _DENSE_FIXED_S
         before = self._cache.spent(key) if selection.is_plain else 0.0
         return before + self._look_up_s(selection, node_count) > dense
+
+    def _stored(self, selection: EdgeSelection) -> StoredStep | None:
+        """The edges of a step in an index on disk, if there is one and they are in it."""
+        if self._mode is TraversalMode.INDEXED:
+            return None
+        if selection not in self._steps:
+            self._steps[selection] = self._opened(selection)
+        return self._steps[selection]
+
+    def _opened(self, selection: EdgeSelection) -> StoredStep | None:
+        edges = self._edges_of(selection.edge)
+        ends = [self._nodes_of(name) for name in (selection.edge.from_type, selection.edge.to_type)]
+        if not self._index.has(edges.table, ends[0].table, ends[1].table):
+            return None
+        numbers = [each.numbering() for each in ends]
+        if not isinstance(numbers[0], NodeNumbers) or not isinstance(numbers[1], NodeNumbers):
+            return None
+        entries = (edges.entry, ends[0].entry, ends[1].entry)
+        topology = self._index.edges(edges.table, entries, numbers[0], numbers[1])
+        if topology is None:
+            return None
+        near, far = self._nodes_of(selection.near), self._nodes_of(selection.far)
+        return StoredStep(selection, topology, near, far, edges, self._budget, self._statistics)
 
     def _looked_up(self, selection: EdgeSelection, node_count: int) -> None:
         self._statistics.note("indexed")
@@ -141,7 +188,9 @@ class Topology:
 
     def _key(self, selection: EdgeSelection) -> CacheKey[Fan]:
         near, far = self._nodes_of(selection.near), self._nodes_of(selection.far)
-        return CacheKey(("edges", selection, self._edges_of(selection.edge).entry, near.entry, far.entry))
+        edges = self._edges_of(selection.edge)
+        numbered = near.numbered_by, far.numbered_by
+        return CacheKey(("edges", selection, edges.entry, near.entry, far.entry, *numbered))
 
     def _reader(self, selection: EdgeSelection) -> EdgeReader:
         near, far = self._nodes_of(selection.near), self._nodes_of(selection.far)

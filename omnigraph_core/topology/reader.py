@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph_core.tables.dataset import Table
     from omnigraph_core.topology.arrays import IntArray
     from omnigraph_core.topology.idtable import IdTable
+    from omnigraph_core.topology.node_numbers import NodeNumbers
 
 
 class CodedEntities(Protocol):
@@ -36,8 +37,12 @@ class CodedEntities(Protocol):
     @property
     def codes_are_positions(self) -> bool: ...
 
-    def numbering(self) -> IdTable:
+    def numbering(self) -> IdTable | NodeNumbers:
         """All ids of the type."""
+
+    @property
+    def numbered_by(self) -> str | None:
+        """The index on disk whose numbering it is, if it is one's; those of two are not the same."""
 
     def ids_of(self, codes: IntArray) -> pa.Array: ...
 

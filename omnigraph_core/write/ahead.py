@@ -11,7 +11,7 @@ from typing import Self
 from omnigraph_core.errors import StorageError
 from omnigraph_core.history.commits import CommitAhead
 from omnigraph_core.manifest.publisher import Publisher
-from omnigraph_core.tables.held import HeldTables
+from omnigraph_core.tables.held_tables import HeldTables
 from omnigraph_core.write.plan import WritePlan
 from omnigraph_core.write.sidecar_record import Sidecar
 

@@ -31,7 +31,7 @@ from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.durability import sync_fork, sync_staged
 from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.fork_refs import read_fork
-from omnigraph_core.tables.held import HeldTables
+from omnigraph_core.tables.held_tables import HeldTables
 from omnigraph_core.tables.pinned import PinnedTables
 from omnigraph_core.tables.staged import StagedFileMissing, discard_files
 from omnigraph_core.write.actors import check_actor
@@ -53,6 +53,7 @@ from omnigraph_core.write.recovery import Recoverer
 from omnigraph_core.write.sidecar import StoredSidecar, describe, describe_late_write, forget_sidecar
 from omnigraph_core.write.sidecar_record import Sidecar
 from omnigraph_core.write.sweep import Sweeper
+from omnigraph_core.write.turns import Turns
 from omnigraph_core.write.writable import WritableTable
 
 
@@ -72,6 +73,7 @@ class Door:
         self.recoverer = Recoverer(tables, self.manifest, self.publisher)
         self.phases = Phases(self.manifest, self.publisher, self.recoverer)
         self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)
+        self._turns = Turns()
 
     def write(
         self, branch: str, build: Callable[[Attempt], WritePlan | None], *, plans_long: bool = False
@@ -88,8 +90,13 @@ class Door:
                 plan = None
                 try:
                     plan = build(attempt)
-                    return Published(None, attempt.snapshot) if plan is None else self.publish(plan)
+                    if plan is None:
+                        return Published(None, attempt.snapshot)
+                    published = self.publish(plan)
+                    self._turns.committed(branch, published.commit_id)
+                    return published
                 except (StalePlan, SchemaChanged):
+                    self._turns.lost(branch)
                     if plan is not None:
                         discard_files(self.storage, plan.staged, plan.spared)
                 except (StorageError, NotFoundError) as error:
@@ -107,7 +114,9 @@ class Door:
             self.sweeper.sweep()
         else:
             self.sweeper.heal(branch, lock)
-        return Attempt(self.manifest.snapshot(branch), self.schemas, lock, PinnedTables(self.tables))
+        snapshot = self.manifest.snapshot(branch)
+        self._turns.found(snapshot)
+        return Attempt(snapshot, self.schemas, lock, PinnedTables(self.tables))
 
     def tables_of(self, attempt: Attempt) -> Tables:
         """What the planner of an attempt reads: each version of a table is opened once."""
@@ -118,14 +127,14 @@ class Door:
         """An attempt, perhaps with the branch's lock held while the write is planned as well.
 
         A writer that plans without it loses to another that publishes meanwhile. So it does only
-        at first, and only while nobody else is writing: else it would plan for nothing, and among
-        many small writers some would lose again and again.
+        at first, and only while nobody else is writing or was of late: else it would plan for
+        nothing, and among many small writers some would lose again and again.
         """
         lock = self.storage.locks.lock(layout.branch_lock(branch), doing="plan")
         if not plans_long:
             if number >= OPTIMISTIC_ATTEMPTS:
                 lock.acquire()
-            elif self._is_busy(branch):
+            elif self._turns.are_taken(branch) or self._is_busy(branch):
                 lock.acquire_within(PLANNING_WAIT_S)
         try:
             yield self.attempt(branch, None if lock.holder is None else lock)
@@ -199,7 +208,7 @@ class Door:
             if plan.tables is not given.tables:
                 sync_staged(self.storage, plan.staged)
             self._sync_new_branch(current)
-            plan.before_a(held)
+            plan.before_a(held, lock.check)
             faults.hit("write.before_a")
             plan.guard()
             lock.check()

@@ -11,6 +11,9 @@ REPLANS_MAX = 5
 # So often a write is planned without the lock; a writer that lost so often plans under it, and wins.
 OPTIMISTIC_ATTEMPTS = 1
 
+# A branch that another has written to counts as shared until so many writes of ours in a row met nobody.
+ALONE_AFTER_WRITES = 16
+
 # Seconds. So long a write waits for another before it is planned; a longer one may be beside it.
 PLANNING_WAIT_S = 2.0
 

@@ -14,8 +14,8 @@ from omnigraph_core.ids import new_ulid
 from omnigraph_core.manifest.stamp import INTERNAL_SCHEMA_VERSION, migrate, read_stamp
 from omnigraph_core.records import dataclass
 from omnigraph_core.write.branches import remove_schema_lock
+from omnigraph_core.write.creation import finish_init
 from omnigraph_core.write.door import Door
-from omnigraph_core.write.genesis import finish_init
 from omnigraph_core.write.promotion import promote_head, promotion_is_outstanding
 from omnigraph_core.write.provisional import forget_unwritten
 from omnigraph_core.write.ref_repair import damaged_refs, repair_refs

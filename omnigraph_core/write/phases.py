@@ -23,7 +23,7 @@ from omnigraph_core.storage.failures import SyncFailed
 from omnigraph_core.tables.commit import commit_exact
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.durability import Barrier, sync_manifests
-from omnigraph_core.tables.held import HeldTables
+from omnigraph_core.tables.held_tables import HeldTables
 from omnigraph_core.tables.log_append import compact_log
 from omnigraph_core.tables.refs import control_table
 from omnigraph_core.write.ahead import Ahead
@@ -86,15 +86,32 @@ class Phases:
         snapshot = self.publisher.publish(sidecar.to_publish(), lock.check, barrier, ahead.publish)
         with said_if_interrupted(made):
             faults.hit("write.published")
-            if plan.makes_commit:
-                record_commit(
-                    held, sidecar.head, snapshot.on, snapshot.manifest_version, barrier, ahead.history
-                )
-            self._compact(plan, lock, held, barrier)
-            barrier.sync()
-            faults.hit("write.after_c")
-            promote_schema(self.storage.control, sidecar, lock.check)
+            try:
+                self._complete(plan, sidecar, snapshot, lock, held, ahead, barrier)
+            except LockLost:
+                # We slept. On object storage the publish is durable, and the next holder completes it.
+                if self.storage.location.is_local:
+                    raise
         return snapshot
+
+    def _complete(
+        self,
+        plan: WritePlan,
+        sidecar: Sidecar,
+        snapshot: Snapshot,
+        lock: Lock,
+        held: HeldTables,
+        ahead: Ahead,
+        barrier: Barrier,
+    ) -> None:
+        """What follows from the publish: its record in the history, and the schema files."""
+        if plan.makes_commit:
+            version = snapshot.manifest_version
+            record_commit(held, sidecar.head, snapshot.on, version, barrier, lock.check, ahead.history)
+        self._compact(plan, lock, held, barrier)
+        barrier.sync()
+        faults.hit("write.after_c")
+        promote_schema(self.storage.control, sidecar, lock.check)
 
     def _phase_b(self, plan: WritePlan, lock: Lock, held: HeldTables) -> None:
         committed: list[Table] = []

@@ -12,6 +12,7 @@ from omnigraph_core.manifest.request import Registration, Tombstone
 from omnigraph_core.manifest.seal import TableState
 from omnigraph_core.manifest.snapshot import Snapshot, table_state
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import StagedWrite
@@ -87,7 +88,7 @@ def _nothing() -> None:
     """What a planner says or does that keeps no record of its staged files."""
 
 
-def _nothing_more(tables: Tables) -> None:
+def _nothing_more(tables: Tables, guard: Guard) -> None:
     """What a planner needs besides that keeps nothing but its tables."""
 
 
@@ -122,7 +123,7 @@ class WritePlan:
     """Under the lock: the same plan on a later snapshot, if what happened meanwhile does not concern it."""
     guard: Callable[[], None] = _nothing
     """Raises if the staged files may have been taken for a dead writer's and removed."""
-    before_a: Callable[[Tables], None] = _nothing_more
+    before_a: Callable[[Tables, Guard], None] = _nothing_more
     """What must be safe before the write begins, and does no harm without it; done under the lock."""
     on_recorded: Callable[[], None] = _nothing
     """Told once the sidecar is there: from then on recovery decides about the staged files.

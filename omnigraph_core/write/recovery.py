@@ -202,7 +202,9 @@ class Recoverer:
         """The publish had landed: finish the original commit under its actor, then add ours."""
         sidecar = case.sidecar
         if sidecar.makes_commit and case.head_commit_id == sidecar.head.commit_id:
-            complete_commit(self._tables, sidecar.head, sidecar.on, case.state.manifest_version)
+            complete_commit(
+                self._tables, sidecar.head, sidecar.on, case.state.manifest_version, case.lock.check
+            )
         faults.hit("recovery.original_completed")
         return self._publish_commit(case)
 
@@ -316,9 +318,8 @@ class Recoverer:
         head, sidecar = snapshot.head, case.sidecar
         if head is None:
             raise InternalError("a recovery was published without a head row")
-        complete_commit(self._tables, head, snapshot.on, snapshot.manifest_version)
+        complete_commit(self._tables, head, snapshot.on, snapshot.manifest_version, case.lock.check)
         faults.hit("recovery.commit_recorded")
-        case.lock.check()
         record_recovery(
             self._tables,
             Recovery(
@@ -333,6 +334,7 @@ class Recoverer:
                 manifest_version=snapshot.manifest_version,
                 parent_commit_id=head.parent_commit_id,
             ),
+            case.lock.check,
         )
         faults.hit("recovery.audited")
         return Recovered(sidecar.operation_id, snapshot.branch, kind, head.commit_id, outcomes)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.history.moves import MoveKind, newest_moves
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
 from omnigraph_core.tables.commit import Guard
@@ -47,7 +48,9 @@ def repair_refs(manifest: Manifest, guard: Guard) -> None:
 
 
 def _known_identity(manifest: Manifest, branch: str) -> str | None:
-    """What a write that has not ended calls the branch: by another name it would look gone."""
+    """What the branch is known by: to a write that has not ended, for which it would look gone by another
+    identity; to the commit at its head; or to the operation that made, brought back or renamed it.
+    """
     control = manifest.tables.storage.control
     sidecars = [read_sidecar(control, each) for each in pending_operations(control)]
     mine = [each for each in sidecars if each is not None and each.branch == branch]
@@ -57,7 +60,30 @@ def _known_identity(manifest: Manifest, branch: str) -> str | None:
         return None
     head = state.head.commit_id if state.head else None
     found = {each.on.identity for each in mine if _is_at(each, head)}
+    if len(found) == 1:
+        return found.pop()
+    return _of_commit(manifest, branch, head) or _of_moves(manifest, branch)
+
+
+def _of_commit(manifest: Manifest, branch: str, head: str | None) -> str | None:
+    """The branch that the commit at the head was made on, if that is this one."""
+    try:
+        log = manifest.tables.open(commits_ref(branch))
+        rows = log.read(["manifest_branch", "branch_identity"], f"graph_commit_id = '{head}'").to_pylist()
+    except OmnigraphError:
+        return None
+    found = {row["branch_identity"] for row in rows if row["manifest_branch"] == branch}
     return found.pop() if len(found) == 1 else None
+
+
+def _of_moves(manifest: Manifest, branch: str) -> str | None:
+    """The newest operation on this line knows it, unless that one deleted it."""
+    try:
+        moves = [each for each in newest_moves(manifest) if not each.kind.is_of_tag and each.line == branch]
+    except OmnigraphError:
+        return None
+    newest = max(moves, key=lambda move: move.operation_id, default=None)
+    return None if newest is None or newest.kind is MoveKind.BRANCH_DELETE else newest.identity
 
 
 def _is_at(sidecar: Sidecar, head: str | None) -> bool:

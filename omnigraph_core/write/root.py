@@ -40,12 +40,17 @@ def require_graph(storage: Storage, tables: Tables) -> None:
             hint="run `omnigraph init` again; it clears what is left",
         )
     if not tables.exists(manifest_ref(layout.MAIN_BRANCH)):
+        if layout.MANIFEST in storage.control.entries():
+            raise StorageError(
+                f"the graph at {uri} is damaged: {layout.MANIFEST} has no versions",
+                hint="restore the directory from a backup",
+            )
         raise GraphNotFound(f"there is no graph at {uri}", hint="create one with `omnigraph init`")
 
 
 def _is_made(tables: Tables) -> bool:
     """Did the init that left its record get as far as making the graph?"""
-    from omnigraph_core.write.genesis import manifest_is_whole
+    from omnigraph_core.write.creation import manifest_is_whole
 
     return manifest_is_whole(tables)
 

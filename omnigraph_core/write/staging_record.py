@@ -163,5 +163,5 @@ def _checked(operation_id: str, path: Any) -> str:
     if not isinstance(path, str):
         raise ValueError(f"not a path: {path!r:.80}")
     if path != layout.staging_folder(operation_id) and not is_staged_file(path):
-        raise ValueError(f"{path!r} is no file that a write stages")
+        raise ValueError(f"{path!r} is not a file that a write stages")
     return path

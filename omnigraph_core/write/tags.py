@@ -88,7 +88,7 @@ def delete_tag(door: Door, name: str, note: Note, *, revision: str | None = None
         except TagDamaged:
             tag = None  # Its name was all that could be said of it.
         if revision is not None and (tag is None or tag.revision != revision):
-            raise TagReplaced(f"tag '{name}' is another one by now")
+            raise TagReplaced(f"tag '{name}' has been replaced in the meantime")
         faults.hit("tag.delete_found")
         with logged(door, _deletion(name, tag, note), held):
             now = control.get(path)

@@ -61,7 +61,7 @@ def test_people_are_told_where(graph: Graph, omnigraph: Omnigraph) -> None:
     assert created.out == "created branch review from main~1\n"
     assert created.err == f"omnigraph branch create → {graph.location.uri} (direct, local)\n"
     deleted = omnigraph("branch", "delete", "review", *store(graph), "-q")
-    assert (deleted.out, deleted.err) == ("deleted branch review\n", "")
+    assert (deleted.code, deleted.out, deleted.err) == (0, "", "")
 
 
 def test_a_branch_starts_at_any_ref(graph: Graph, omnigraph: Omnigraph) -> None:
@@ -173,7 +173,7 @@ def test_deleting_on_a_terminal_asks(
         "branch", "delete", "review", *store(graph), cwd=tmp_path, typed=typed, at=b"[y/N]: "
     )
     assert ended == code
-    assert "Delete branch review? [y/N]: " in screen
+    assert "Delete branch review; other branches have all its commits? [y/N]: " in screen
     assert "Traceback" not in screen
     assert ("review" in graph.branches()) is stays
     assert ("was not deleted" in screen) is (code == 5)

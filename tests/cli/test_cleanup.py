@@ -40,6 +40,11 @@ def test_old_commits_go_and_stay_listed(graph: Graph, omnigraph: Omnigraph) -> N
     assert person["versions_before"] == 5
     listed = json.loads(omnigraph("commit", "list", uri, "--json").out)["commits"]
     assert [each["removed"] for each in listed] == [False, False, False, True, True]
+    lines = omnigraph("commit", "list", uri).out.splitlines()
+    assert ["by cleanup, 20" in line for line in lines[1:]] == [False, False, False, True, True]
+    for how in ("--oneline", "--graph"):
+        lines = omnigraph("commit", "list", uri, how).out.splitlines()
+        assert ["removed)" in line for line in lines] == [False, False, False, True, True]
     read = omnigraph("snapshot", uri, "--snapshot", oldest, "--json")
     assert read.code == 6
     failure = json.loads(read.err)

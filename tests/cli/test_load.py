@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from omnigraph_core import layout
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support.processes import Finished, Omnigraph, closed_stdin
@@ -97,15 +99,15 @@ def test_people_are_told_where_and_how_much(
     done = omnigraph("load", "g", "--data", path, "--mode", "merge", "--message", "why")
     lines = done.out.splitlines()
     assert (done.code, lines[0]) == (0, "loaded main (merge): 2 entities")
-    assert [line.split() for line in lines[1:]] == [["edge:Knows", "1"], ["node:Person", "1"]]
+    head = graph.log().history("main")[0]
+    counted = [["edge:Knows", "1"], ["node:Person", "1"]]
+    assert [line.split() for line in lines[1:]] == [*counted, ["commit", head.commit_id]]
     assert done.err.splitlines()[0] == f"omnigraph load → {graph.location.uri} (direct, local)"
     # The edge has neither id nor @unique group.
     assert "warning: 1 record had no id, no key and no complete @unique group: added as new" in done.err
-    head = graph.log().history("main")[0]
-    assert f"commit {head.commit_id}, " in done.err
     assert head.message == "why"
     quiet = omnigraph("load", "g", "--data", data(node("Person", name="Eve")), "--mode", "merge", "-q")
-    assert (quiet.code, quiet.err) == (0, "")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
 def test_standard_input_alone_and_beside_a_file(
@@ -388,3 +390,21 @@ def test_one_end_is_enough_for_what_is_typed(ending: bytes, graph: Graph, tmp_pa
     )
     assert (code, "loaded main" in screen) == (0, True)
     assert "Eve" in nodes(graph, "Person")
+
+
+def test_a_folder_held_by_a_stopped_process_is_said_in_time(
+    omnigraph: Omnigraph, graph: Graph, data: Callable[..., Path]
+) -> None:
+    before = exported(graph)
+    staging = graph.location.path / layout.STAGING_DIR
+    staging.mkdir(exist_ok=True)
+    stopped = os.open(staging, os.O_RDONLY)
+    try:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        arguments = ["load", graph.location.path, "--data", data(GOOD.encode()), "--mode", "append"]
+        done = omnigraph(*arguments, "--from", "main", "--branch", "x", "--lock-timeout", "0.1", "--json")
+    finally:
+        os.close(stopped)
+    failure = refused(done, 8, graph, before)
+    assert (failure["folder"], failure["pid"]) == (str(staging), os.getpid())
+    assert f"process {os.getpid()}" in failure["error"]

@@ -78,7 +78,7 @@ def test_what_cannot_be_done_stops_nothing_else(graph: Graph, omnigraph: Omnigra
     answer = json.loads(done.out)
     failed = [each["table_key"] for each in answer["tables"] if each["error"]]
     assert failed == ["node:Company"]
-    cleaned = {each["table_key"] for each in answer["tables"] if each["versions_removed"]}
+    cleaned = {each["table_key"] for each in answer["tables"] if each["old_versions_removed"]}
     assert PERSON in cleaned
     shown = omnigraph("maintain", graph.location.uri, "--keep", "3", *NOW)
     assert shown.code == 1
@@ -90,12 +90,14 @@ def test_optimize(graph: Graph, omnigraph: Omnigraph) -> None:
     planned = json.loads(omnigraph("optimize", uri, "--dry-run", "--json").out)
     person = next(each for each in planned["tables"] if each["table_key"] == PERSON)
     assert (person["fragments"], person["fragments_after"], person["committed"]) == (5, 1, False)
+    assert (person["fragments_removed"], person["fragments_added"]) == (5, 1)
+    assert person["manifest_version"] == person["lance_head_version"]
     assert person["bytes_written"] > 0
     assert fingerprint(graph.location.path) == before
     done = omnigraph("optimize", uri, "--type", "Person")
     assert (done.code, "main\tnode:Person\t5\t1" in done.out) == (0, True)
-    assert "commit " in done.err
     commit = graph.log().history("main")[0]
+    assert done.out.splitlines()[-1] == f"commit {commit.commit_id}"
     assert (commit.actor_id, commit.operation) == ("omnigraph:maintenance", "optimize")
     every = json.loads(omnigraph("optimize", uri, "--all-branches", "--as", "eve", "--json").out)
     assert len(every["commits"]) == 1
@@ -110,18 +112,28 @@ def test_repair(graph: Graph, omnigraph: Omnigraph) -> None:
     uri = graph.location.uri
     assert omnigraph("repair", uri).out == "nothing to repair\n"
     graph.door.tables.open(graph.snapshot().entry(PERSON).ref).lance.optimize.compact_files()
-    skipped = omnigraph("optimize", uri)
-    assert "drift_needs_repair" in skipped.out
-    assert "omnigraph repair" in skipped.err
+    for how in (("--dry-run",), ()):
+        skipped = omnigraph("optimize", uri, *how)
+        assert "drift_needs_repair" in skipped.out
+        assert "omnigraph repair" in skipped.err
+    told = json.loads(omnigraph("optimize", uri, "--dry-run", "--json").out)["tables"]
+    person = next(each for each in told if each["table_key"] == PERSON)
+    assert person["lance_head_version"] > person["manifest_version"]
+    assert (person["bytes_written"], person["fragments_removed"]) == (0, 0)
     preview = omnigraph("repair", uri)
     assert (preview.code, "verified_maintenance\tpreview" in preview.out) == (0, True)
+    told = json.loads(omnigraph("repair", uri, "--json").out)
+    assert (told["confirm"], told["force"], told["manifest_version"]) == (False, False, None)
     healed = json.loads(omnigraph("repair", uri, "--confirm", "--json").out)
     assert healed["commit"] == graph.log().history("main")[0].commit_id
+    assert (healed["confirm"], healed["manifest_version"]) == (True, graph.snapshot().manifest_version)
     assert graph.log().history("main")[0].actor_id == "omnigraph:repair"
     graph.door.tables.open(graph.snapshot().entry(PERSON).ref).lance.delete("id = 'p0'")
     refused = omnigraph("repair", uri, "--confirm", "--json")
     person = next(each for each in json.loads(refused.out)["tables"] if each["table_key"] == PERSON)
     assert (refused.code, person["action"], person["operations"]) == (1, "refused", ["Delete"])
+    assert person["lance_head_version"] > person["manifest_version"]
+    assert "takes force" in person["error"]
     assert omnigraph("repair", uri, "--force").code == 2
     src, _ = json.loads(refused.out)["breaks"]
     assert "edge:Knows: 1 edges have a src that Person does not have: 'p0'" in src

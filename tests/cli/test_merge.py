@@ -104,9 +104,23 @@ def test_all_conflicts_at_once_and_nothing_changes(place: Path, omnigraph: Omnig
     assert [(found[1][side]) for side in ("base", "ours", "theirs")] == [1, 3, 2]
     assert [{key: line[key] for key in found[0]} for line in conflicts_in(file)] == found
     assert people(place) == before
-    dry = json.loads(run(omnigraph, place, "branch", "merge", "dev", "--dry-run").out)
-    assert dry["conflicts"] == found
-    assert dry["commit"] is None
+    said = run(omnigraph, place, "branch", "merge", "dev", "--dry-run")
+    dry = json.loads(said.out)
+    assert (said.code, dry["conflicts"], dry["commit"]) == (3, found, None)
+    assert found[0]["message"] == "dst 'Bob' not found in Person: ours deleted it"
+    shown = omnigraph("branch", "merge", "dev", "--dry-run", "--store", place)
+    assert (shown.code, shown.out) == (3, "would not merge dev into main: 3 conflicts\n")
+    assert [line["choices"] for line in conflicts_in(file)] == [
+        ["keep_node", "delete"],
+        ["ours", "theirs", "delete", "value"],
+        ["ours", "theirs", "delete", "value"],
+    ]
+
+
+def test_the_hint_names_what_helps(place: Path, omnigraph: Omnigraph) -> None:
+    """A strategy settles what both changed; a node and its edges are chosen for; a rule is about the data."""
+    orphans = omnigraph("branch", "merge", "dev", "--strategy", "ours", "--store", place)
+    assert (orphans.code, "hint: settle them one by one: --conflicts FILE" in orphans.err) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +190,10 @@ def test_missing_and_unknown_choices_are_listed(place: Path, omnigraph: Omnigrap
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        ("mine", "none of"),
+        ("mine", "must be one of"),
         ({"value": "x"}, "expects I32"),
-        ({"valeu": 1}, "none of"),
-        (["ours"], "none of"),
+        ({"valeu": 1}, "must be one of"),
+        (["ours"], "must be one of"),
     ],
 )
 def test_choices_that_are_none(
@@ -252,6 +266,17 @@ def test_the_source_is_deleted_after_a_merge(place: Path, omnigraph: Omnigraph) 
     merged = graph.head("main")
     assert merged is not None
     assert graph.commit(merged.merged_parent_commit_id or "").branch == "clean"
+    assert json.loads(done.out)["branch_deleted"] is True
+
+
+def test_a_source_that_cannot_be_deleted_is_a_warning(place: Path, omnigraph: Omnigraph) -> None:
+    Graph.open(str(place), SETTINGS).create_branch("child", "clean")
+    done = run(omnigraph, place, "branch", "merge", "clean", "--delete-branch")
+    answer = json.loads(done.out)
+    assert (done.code, answer["outcome"], answer["branch_deleted"]) == (0, "merged", False)
+    assert "child" in answer["branch_delete_error"]
+    again = omnigraph("branch", "merge", "clean", "--delete-branch", "--store", place)
+    assert (again.code, "warning: branch clean was not deleted:" in again.err) == (0, True)
 
 
 def test_revert_takes_back_one_commit(place: Path, omnigraph: Omnigraph, tmp_path: Path) -> None:

@@ -69,9 +69,17 @@ def test_usage_failures_in_json(omnigraph: Omnigraph) -> None:
 
 
 def test_a_near_miss_is_suggested(omnigraph: Omnigraph) -> None:
-    done = omnigraph("snapsho")
-    assert done.code == 2
-    assert "Did you mean 'snapshot'?" in done.err
+    for typed, meant in (
+        (["snapsho"], "did you mean `omnigraph snapshot`?"),
+        (["branch", "lst"], "did you mean `omnigraph branch list`?"),
+        (["list"], "did you mean `omnigraph branch list` or `omnigraph tag list`"),
+        (["checkout"], "there is no current branch"),
+        (["cehckout"], "there is no current branch"),
+        (["reflog"], "try `omnigraph op log`"),
+        (["query", "--formt", "csv"], "did you mean --format?"),
+    ):
+        done = omnigraph(*typed)
+        assert (done.code, f"hint: {meant}" in done.err) == (2, True), done.err
 
 
 def test_help_everywhere(omnigraph: Omnigraph) -> None:
@@ -100,10 +108,34 @@ def test_schema_show(graph: Path, omnigraph: Omnigraph, people: Path) -> None:
     assert omnigraph("schema", "show", graph, "--snapshot", "main").out == people.read_text()
 
 
-def test_quiet_silences_remarks_only(omnigraph: Omnigraph, people: Path) -> None:
-    done = omnigraph("init", "--schema", people, "-q")
-    assert done.err == ""
-    assert done.out.startswith("initialized ")
+def test_quiet_prints_nothing_but_data_that_was_asked_for(omnigraph: Omnigraph, people: Path) -> None:
+    quiet = [
+        omnigraph("init", "--schema", people, "-q"),
+        omnigraph("change", "-q", "-e", 'query q() { insert Person { name: "Ann" } }'),
+        omnigraph("branch", "create", "review", "-q"),
+        omnigraph("tag", "create", "v1", "-q"),
+        omnigraph("optimize", "-q"),
+    ]
+    assert [(done.code, done.out, done.err) for done in quiet] == [(0, "", "")] * len(quiet)
+    assert omnigraph("branch", "list", "-q").out.split() == ["main", "review"]
+    assert omnigraph("optimize", "-q", "--dry-run").out != ""
+    assert json.loads(omnigraph("tag", "create", "v2", "-q", "--json").out)["name"] == "v2"
+
+
+def test_lines_keep_their_order_in_a_merged_log(graph: Path, tmp_path: Path) -> None:
+    """`>log 2>&1`: the remark before, the answer, the remark after."""
+    done = warm.run(
+        [OMNIGRAPH, "change", "--store", graph, "-e", 'query q() { delete Person where name = "Eve" }'],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=clean_environment(),
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.decode().splitlines() == [
+        "changed main via q: 0 nodes, 0 edges",
+        "nothing matched; no commit was made",
+    ]
 
 
 def test_a_reader_that_goes_away(graph: Path, tmp_path: Path) -> None:

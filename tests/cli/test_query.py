@@ -51,9 +51,9 @@ def test_a_terminal_gets_a_table(graph: Path, tmp_path: Path) -> None:
     assert code == 0
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[0] == "4 rows from branch main via q"
-    assert lines[1] == "n   | a    | t"
+    assert lines[1] == "n   |    a | t"
     assert lines[2] == "----+------+-----------"
-    assert lines[3] == 'Ann | 30   | ["a", "b"]'
+    assert lines[3] == 'Ann |   30 | ["a", "b"]'
     assert lines[5] == "Cy  | null | null"
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
-from tests.support import warm
-from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
+from tests.support.dying import die
+from tests.support.processes import Omnigraph
 from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import check_whole, content, write_three
@@ -27,16 +26,9 @@ def graph(tmp_path: Path) -> Graph:
     return graph
 
 
-def die(graph: Graph, step: str, branch: str = "main") -> str:
-    """Let another process write `second` and be killed at a step; gives the operation it left."""
-    done = warm.run(
-        [sys.executable, "-m", "tests.support.writers", graph.location.uri, branch, "second"],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -9, done.stderr
+def left_by_the_dead(graph: Graph, step: str, branch: str = "main") -> str:
+    """The operation of a process that was killed at a step while it wrote."""
+    die(graph, step, branch=branch)
     (sidecar,) = graph.pending()
     return sidecar.operation_id
 
@@ -54,7 +46,7 @@ def test_nothing_to_recover(graph: Graph, omnigraph: Omnigraph) -> None:
 
 
 def test_what_is_pending_is_shown_and_left_alone(graph: Graph, omnigraph: Omnigraph) -> None:
-    operation = die(graph, "write.after_b")
+    operation = left_by_the_dead(graph, "write.after_b")
     before = fingerprint(graph.location.path)
     listed = json.loads(omnigraph("recovery", "list", graph.location.uri, "--json").out)
     (pending,) = listed["pending"]
@@ -96,7 +88,7 @@ def test_run_finishes_or_undoes(
     step: str, kind: str, stays: bool, graph: Graph, omnigraph: Omnigraph
 ) -> None:
     place = graph.location.uri
-    operation = die(graph, step)
+    operation = left_by_the_dead(graph, step)
     done = omnigraph("recovery", "run", place, "--json")
     assert (done.code, done.err) == (0, "")
     answer = json.loads(done.out)
@@ -141,7 +133,7 @@ def test_run_finishes_or_undoes(
 
 
 def test_run_for_people(graph: Graph, omnigraph: Omnigraph) -> None:
-    operation = die(graph, "write.after_b")
+    operation = left_by_the_dead(graph, "write.after_b")
     done = omnigraph("recovery", "run", graph.location.uri)
     assert done.out == f"RolledForward {operation} on main\n"
     assert done.err == f"omnigraph recovery run → {graph.location.uri} (direct, local)\n"
@@ -151,7 +143,7 @@ def test_run_for_people(graph: Graph, omnigraph: Omnigraph) -> None:
 
 @pytest.mark.parametrize("command", [["branch", "list"], ["commit", "list"]], ids=" ".join)
 def test_a_listing_recovers_what_it_can(command: list[str], graph: Graph, omnigraph: Omnigraph) -> None:
-    die(graph, "write.after_b")
+    left_by_the_dead(graph, "write.after_b")
     done = omnigraph(*command, graph.location.uri, "--json")
     assert (done.code, done.err) == (0, "")
     assert graph.pending() == []
@@ -161,7 +153,7 @@ def test_a_listing_recovers_what_it_can(command: list[str], graph: Graph, omnigr
 def test_recovery_commits_of_a_deleted_branch_stay_listed(graph: Graph, omnigraph: Omnigraph) -> None:
     place = graph.location.uri
     graph.create_branch("dev")
-    die(graph, "write.after_b", "dev")
+    left_by_the_dead(graph, "write.after_b", "dev")
     (recovered,) = json.loads(omnigraph("recovery", "run", place, "--json").out)["recovered"]
     assert recovered["branch"] == "dev"
     assert omnigraph("branch", "delete", "dev", "--store", place).code == 0
@@ -179,7 +171,7 @@ def test_recovery_commits_of_a_deleted_branch_stay_listed(graph: Graph, omnigrap
 
 def test_a_corrupt_sidecar_is_a_storage_error(graph: Graph, omnigraph: Omnigraph) -> None:
     place = graph.location.uri
-    operation = die(graph, "write.after_b")
+    operation = left_by_the_dead(graph, "write.after_b")
     (path,) = (graph.location.path / "__recovery").glob("*.json")
     path.write_bytes(b"{")
     done = omnigraph("recovery", "run", place, "--json")

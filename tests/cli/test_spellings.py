@@ -143,3 +143,64 @@ def test_forcing_an_init_takes_over_nothing_else(
     before = fingerprint(tmp_path)
     assert omnigraph("init", "--schema", people, "g", "--force").code == 5
     assert fingerprint(tmp_path) == before
+
+
+BEFORE = [
+    ("--store g status", "status --store g"),
+    ("--uri=g --json status", "status --store g --json"),
+    ("--store g -- status", "status --store g"),
+    ("--json --store g branch list", "branch list g --json"),
+    ("branch --store g --json list", "branch list g --json"),
+    ("--store g -q branch --json list", "branch list g -q --json"),
+    ("--store g --branch main snapshot --json", "snapshot g --branch main --json"),
+    ("--store g --snapshot main query -e QUERY --json", "query --store g --snapshot main -e QUERY --json"),
+    ("--color never --full-ids --store g commit list", "commit list g --color never --full-ids"),
+    ("--store g --json query lint --query q.gq", "lint g --query q.gq --json"),
+    ("-vq --store g status", "status --store g -v -q"),
+    ("--store none status --store g", "status --store g"),
+    ("-mnew --as bob --lock-timeout 1 --store g branch merge none", "branch merge none --store g --as bob"),
+    ("--json --store g statsu", "statsu --json"),
+    ("--json --branch main version", "version --branch main --json"),
+    ("--store g --json --version", "--version"),
+    ("--json --store g branch --help", "branch --help"),
+    ("--store g --nope status", "--nope status"),
+    ("--json", ""),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), BEFORE)
+def test_shared_options_may_stand_before_the_command(
+    before: str, after: str, place: Path, omnigraph: Omnigraph
+) -> None:
+    """The same exit code, and the same words on both streams."""
+    seen = []
+    for line in (before, after):
+        done = omnigraph(*(QUERY if word == "QUERY" else word for word in line.split()), cwd=place)
+        seen.append((done.code, done.out, done.err))
+    assert seen[0] == seen[1]
+
+
+def test_an_option_before_the_command_needs_its_value(omnigraph: Omnigraph) -> None:
+    done = omnigraph("--json", "--store")
+    assert (done.code, json.loads(done.err)["error"]) == (2, "--store needs a value")
+
+
+def test_what_may_stand_before_the_command_is_what_commands_share() -> None:
+    """And the commands of two words are those of the tree."""
+    from omnigraph_cli import command_line, options, run, tree
+
+    shared = {**run._COMMON, **run._WRITING, **run._LISTING, **run._PAGING, **run._PROGRESS}
+    infos = [annotation.__metadata__[0] for annotation, _ in shared.values()]
+    infos += [each.__metadata__[0] for each in (options.BranchOption, options.SnapshotOption)]
+    names = {
+        name for info in infos for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)
+    }
+    names |= {
+        f"--{key}"
+        for key, (annotation, _) in shared.items()
+        if not isinstance(annotation.__metadata__[0].default, str)
+    }
+    taken = command_line._FLAGS | command_line._VALUED | {f"-{each}" for each in command_line._SHORT_FLAGS}
+    assert names - {"-V", "--version"} == taken
+    whole = tree.command_for([])
+    assert {name for name, each in whole.commands.items() if hasattr(each, "commands")} == command_line.GROUPS

@@ -81,7 +81,7 @@ def test_failures(graph: Graph, omnigraph: Omnigraph) -> None:
     by = graph.operations(1)[0].operation_id
     assert twice.err.splitlines()[1:] == [
         f"error: operation {last} was taken back already, by {by}",
-        f"hint: to have it again: `omnigraph undo {by}`",
+        f"hint: take that back with `omnigraph undo {by}`",
     ]
     graph.undo()
     graph.change('query q() { update Person set { age: 5 } where name = "first" }')

@@ -21,6 +21,7 @@ from tests.support.programs import require_program
 from tests.support.records import PEOPLE
 from tests.support.served import (
     COLD,
+    WAITING_S,
     WARM,
     Served,
     children_of,
@@ -32,6 +33,18 @@ from tests.support.served import (
 
 INSERT = "query q($n: String) { insert Person { name: $n } }"
 NAMES = "query q() { match { $p: Person } return { $p.name } }"
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_usual() -> Iterator[None]:
+    """A shell that starts the tests in the background, or nohup, ignores some, and commands inherit that."""
+    numbers = [signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP]
+    ignored = [number for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="module")
@@ -361,8 +374,48 @@ def test_a_server_that_does_not_answer_is_not_waited_for(alone: Served) -> None:
     os.kill(server, signal.SIGSTOP)
     done = alone.run("version", "-v")
     assert done.code == 0
-    assert cold_reason(done.err) == "timed out"
+    assert cold_reason(done.err) == "the server does not answer"
     os.kill(server, signal.SIGKILL)
+
+
+def running(server: int, process: subprocess.Popen[str]) -> int:
+    """The command, once its client has let it go: it has its standard input then."""
+    assert process.stdin is not None
+    pipe = f"pipe:[{os.fstat(process.stdin.fileno()).st_ino}]"
+
+    def found() -> list[int]:
+        return [pid for pid in children_of(server) if os.readlink(f"/proc/{pid}/fd/0") == pipe]
+
+    wait_until(found)
+    return found()[0]
+
+
+@pytest.mark.parametrize(("line", "code"), [('{"type":"Person","data":{"name":"Eve"}}', 0), ("{", 7)])
+def test_a_server_that_is_stopped_keeps_no_client_waiting(served: Served, line: str, code: int) -> None:
+    """The command has begun, so it goes on, once, and the client ends as it does; the server lives on."""
+    server = served.started()
+    process = served.popen("load", "--data", "-", "--mode", "merge", "--json")
+    running(server, process)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        process.communicate(line + "\n", timeout=WAITING_S)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert process.returncode == code
+    assert served.started() == server
+
+
+def test_a_command_that_is_killed_while_its_server_is_stopped(served: Served) -> None:
+    server = served.started()
+    process = served.popen("load", "--data", "-", "--mode", "merge")
+    command = running(server, process)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        os.kill(command, signal.SIGKILL)
+        assert process.wait(WAITING_S) == -signal.SIGKILL
+    finally:
+        os.kill(server, signal.SIGCONT)
+        process.communicate()
 
 
 GIVES_UP = """

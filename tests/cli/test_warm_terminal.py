@@ -51,7 +51,7 @@ def warm_and_cold(served: Served, *arguments: str, **options: object) -> tuple[t
 
 @pytest.mark.parametrize("columns", [40, 200])
 def test_a_table_is_as_wide_as_the_terminal(served: Served, columns: int) -> None:
-    (code, screen), asked = warm_and_cold(served, "commit", "list", columns=columns)
+    (code, screen), asked = warm_and_cold(served, "commit", "list", "--full-ids", columns=columns)
     assert (code, asked) == (0, 1)
     widths = {len(re.sub(r"\033\[\d*m", "", line)) for line in screen.splitlines()}
     assert max(widths) <= columns

@@ -113,11 +113,13 @@ def churn(name: str, writes: int) -> Script:
 
 
 @contextmanager
-def writer_inside_the_lock(root: Path, name: str) -> Iterator[subprocess.Popen[str]]:
-    """A writer that is stopped between its tables' commits and its publish, holding the lock."""
+def writer_inside_the_lock(
+    root: Path, name: str, step: str = "write.after_b"
+) -> Iterator[subprocess.Popen[str]]:
+    """A writer that is stopped under the lock, between its tables' commits and its publish."""
     process = warm.Popen(
         [sys.executable, "-m", "tests.support.writers", str(root), "main", name],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS="write.after_b=stop"),
+        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=stop"),
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -151,6 +153,25 @@ def test_a_stopped_writer_keeps_its_lock_and_finishes(root: Path) -> None:
     write_three(graph, "other")
     assert read_three(graph, "main") == {key: ["first", "other", "stopped"] for key in WRITTEN}
     check_whole(graph)
+
+
+def test_a_writer_stopped_while_it_removes_its_sidecar_keeps_nobody_waiting_for_ever(root: Path) -> None:
+    """It has the folder of all sidecars locked: who cannot remove his own leaves it to the next."""
+    Graph.open(str(root), SETTINGS).create_branch("dev")
+    with writer_inside_the_lock(root, "stopped", "control.delete.gone") as process:
+        graph = open_graph(root, Settings(fsync=False, actor="bob", lock_timeout_s=0.2))
+        (warning,) = write_three(graph, "other", "dev").warnings
+        assert f"process {process.pid} is replacing a file in {root / '__recovery'}" in warning
+        go_on(process)
+        _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    graph = open_graph(root, SETTINGS)
+    check_whole(graph)
+    assert graph.pending() == []
+    assert {branch: read_three(graph, branch) for branch in ("main", "dev")} == {
+        "main": {key: ["first", "stopped"] for key in WRITTEN},
+        "dev": {key: ["first", "other"] for key in WRITTEN},
+    }
 
 
 @pytest.mark.parametrize("moment", ["before staging", "after staging"])

@@ -31,13 +31,13 @@ def watch(root: str, stop: Path) -> dict[str, int]:
     One graph stays open (its caches move with the branch), and every few rounds another
     is opened, as a fresh command would.
     """
-    kept = Graph.open(root, load_settings(), OpenMode.READ_ONLY)
+    kept = Graph.open(root, load_settings(), OpenMode.AS_IS)
     seen: dict[str, set[str]] = {branch: set() for branch in BRANCHES}
     heads: dict[str, set[str]] = {branch: set() for branch in BRANCHES}
     rounds = 0
     while not stop.exists() or rounds == 0:
         rounds += 1
-        graph = kept if rounds % 4 else Graph.open(root, load_settings(), OpenMode.READ_ONLY)
+        graph = kept if rounds % 4 else Graph.open(root, load_settings(), OpenMode.AS_IS)
         for branch in BRANCHES:
             found = read_three(graph, branch)
             keys = {tuple(each) for each in found.values()}
@@ -130,7 +130,7 @@ def test_reading_writes_nothing(tmp_path: Path) -> None:
     )
     assert dead.returncode == -9
     files = fingerprint(root)
-    reader = Graph.open(str(root), Settings(fsync=False), OpenMode.READ_ONLY)
+    reader = Graph.open(str(root), Settings(fsync=False), OpenMode.AS_IS)
     assert content(reader) == before
     assert len(reader.log().history("main")) == 2
     assert fingerprint(root) == files

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from omnigraph_core import faults
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import Storage, open_storage, parse_location
 from omnigraph_core.tables.dataset import Tables
@@ -42,12 +41,6 @@ def storage(place: str, tmp_path: Path, environment: dict[str, str]) -> Storage:
 @pytest.fixture
 def tables(storage: Storage) -> Tables:
     return Tables(storage)
-
-
-@pytest.fixture(autouse=True)
-def _no_failpoints() -> Iterator[None]:
-    yield
-    faults.arm("")
 
 
 # ---- which variants run on S3 ----

@@ -52,8 +52,8 @@ def good(graph: Graph) -> dict[str, dict[str, Any]]:
         "create_tag": {"name": "t"},
         "delete_tag": {"name": "t"},
         "change": {"source": INSERT, "params": {"n": "x"}},
-        "load": {"paths": [data], "mode": LoadMode.APPEND},
-        "export_files": {"out": graph.location.path.parent / "out", "format_": "jsonl"},
+        "load": {"data": [data], "mode": LoadMode.APPEND},
+        "export_files": {"out": graph.location.path.parent / "out", "format": "jsonl"},
         "query": {"source": READ},
         "blob": {"kind": "node", "type_name": "Person", "entity_id": "x", "name": "age"},
         "lock_holder": {"branch": "main"},
@@ -99,7 +99,8 @@ WRONG: dict[str, Callable[[Graph], object]] = {
     "parameters by number": lambda graph: graph.change(INSERT, params={1: "x"}),  # type: ignore[dict-item]
     "one text of parameters": lambda graph: graph.change(INSERT, param_texts="n=x"),
     "yes": lambda graph: graph.change(INSERT, params={"n": "x"}, dry_run="no"),  # type: ignore[arg-type]
-    "one path": lambda graph: graph.load("in.jsonl", LoadMode.APPEND),
+    "bytes as data": lambda graph: graph.load(b"in.jsonl", LoadMode.APPEND),  # type: ignore[arg-type]
+    "numbers as records": lambda graph: graph.load([1, 2], LoadMode.APPEND),  # type: ignore[list-item]
     "no mode": lambda graph: graph.load(["in.jsonl"], "replace"),  # type: ignore[arg-type]
     "a bogus way to open": lambda graph: Graph.open(str(graph.location.path), SETTINGS, mode="bogus"),  # type: ignore[arg-type]
     "bad rejects": lambda graph: graph.load([], LoadMode.APPEND, max_rejects=-1),
@@ -123,7 +124,7 @@ def test_texts_and_paths_that_mean_the_right_thing_are_taken(tmp_path: Path) -> 
     write_jsonl(path, [node("Person", name="file")])
     graph.load([path], "overwrite")  # type: ignore[list-item, arg-type]
     assert set(nodes(graph, "Person")) == {"file"}
-    text = b"".join(graph.export(format_="jsonl"))  # type: ignore[arg-type]
+    text = b"".join(graph.export(format="jsonl"))  # type: ignore[arg-type]
     assert json.loads(text)["data"]["name"] == "file"
     Graph.open(str(tmp_path / "g"), SETTINGS, "read-write")  # type: ignore[arg-type]
     assert OpenMode("read-write") is OpenMode.READ_WRITE

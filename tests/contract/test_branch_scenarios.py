@@ -1,4 +1,4 @@
-"""The acceptance scenarios of branches and merges that concern history, one by one, on a real graph."""
+"""The acceptance scenarios of branches and merges 62 to 75, one by one, on a real graph."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph_core.errors import ConflictError, RefusedError
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.merge.run import MergeConflicts
@@ -66,6 +67,89 @@ def test_63_and_64_a_branch_of_a_branch_and_a_view_that_stays(graph: Graph) -> N
     assert set(nodes(graph, "Person", "sub")) == {"Ann", "Bob", "Dee", "Sue"}
     change(graph, 'delete Person where name = "Dee"', "dev")
     assert b"Dee" in b"".join(view.export(types=["Person"]))
+
+
+def test_65_a_branch_with_descendants_is_not_deleted_and_a_name_is_free_afterwards(graph: Graph) -> None:
+    change(graph, 'insert Person { name: "Dee" }', "dev")
+    graph.create_branch("sub", "dev")
+    with pytest.raises(RefusedError, match="sub"):
+        graph.delete_branch("dev")
+    assert set(nodes(graph, "Person", "sub")) == {"Ann", "Bob", "Dee"}
+    graph.delete_branch("sub")
+    graph.delete_branch("dev")
+    graph.create_branch("dev")
+    assert set(nodes(graph, "Person", "dev")) == {"Ann", "Bob"}
+
+
+def test_66_main_is_neither_made_nor_deleted_and_nothing_is_merged_into_itself(graph: Graph) -> None:
+    head = graph.commit("main")
+    with pytest.raises((RefusedError, ConflictError)):
+        graph.create_branch("main")
+    with pytest.raises(RefusedError):
+        graph.delete_branch("main")
+    for name in ("main", "dev"):
+        with pytest.raises(RefusedError):
+            graph.merge(name, name)
+    assert (graph.branches(), graph.commit("main")) == (["dev", "main"], head)
+
+
+@pytest.mark.parametrize("how", ["deleted", "foreign"])
+def test_67_a_fork_that_was_left_is_in_nobodys_way(graph: Graph, how: str) -> None:
+    if how == "deleted":
+        change(graph, 'insert Person { name: "Left" }', "dev")
+        graph.delete_branch("dev")
+    else:
+        graph.delete_branch("dev")
+        table = graph._tables.open(graph.snapshot().entry("node:Person").ref).lance
+        table.create_branch("dev", table.version).delete("true")
+    graph.create_branch("dev")
+    change(graph, 'insert Person { name: "Dee" }', "dev")
+    assert set(nodes(graph, "Person", "dev")) == {"Ann", "Bob", "Dee"}
+    assert graph.merge("dev").outcome == "fast_forward"
+    assert set(nodes(graph, "Person")) == {"Ann", "Bob", "Dee"}
+    assert [each.code for each in graph.doctor() if each.counts] == []
+
+
+EDGE = 'insert Knows { from: "Ann", to: "Bob" }'
+GONE = 'delete Person where name = "Ann"'
+A, B = (f'update Person set {{ note: "{note}" }} where name = "Ann"' for note in "ab")
+EVE, OTHER_EVE = (f'insert Person {{ name: "Eve", note: "{note}" }}' for note in "ab")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "outcome"),
+    [
+        (None, A, "already_up_to_date"),
+        (A, None, "fast_forward"),
+        (EVE, OTHER_EVE, "divergent_insert"),
+        (EVE, EVE, "merged"),
+        (GONE, GONE, "merged"),
+        (GONE, EDGE, "orphan_edge"),
+        (EDGE, GONE, "orphan_edge"),
+        (GONE, A, "delete_vs_update"),
+        (A, GONE, "delete_vs_update"),
+        (A, B, "divergent_update"),
+        (EDGE, EDGE, "merged"),
+        (A, EVE, "merged"),
+    ],
+)
+def test_68_pairs_of_operations(graph: Graph, theirs: str | None, ours: str | None, outcome: str) -> None:
+    for statements, branch in ((theirs, "dev"), (ours, "main")):
+        if statements:
+            change(graph, statements, branch)
+    try:
+        found = {graph.merge("dev").outcome.value}
+    except MergeConflicts as error:
+        found = {each.kind.value for each in error.conflicts}
+    assert found == {outcome}
+    if (theirs, ours) == (EDGE, EDGE):
+        assert graph.snapshot().entry("edge:Knows").row_count == 2
+    if (theirs, ours) == (A, EVE):
+        assert {key: row["note"] for key, row in nodes(graph, "Person").items()} == {
+            "Ann": "a",
+            "Bob": "",
+            "Eve": "a",
+        }
 
 
 def test_69_70_and_71_merging_twice_and_the_same_change_on_both_sides(graph: Graph) -> None:

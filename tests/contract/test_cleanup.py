@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,12 +28,6 @@ from tests.support.trees import fingerprint
 from tests.support.writers import check_whole, content, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
-
-
-@pytest.fixture(autouse=True)
-def _no_failpoints() -> Iterator[None]:
-    yield
-    faults.arm("")
 
 
 @pytest.fixture

@@ -77,6 +77,29 @@ def smuggle(graph: Graph, key: str, rows: list[dict[str, object]], branch: str =
     graph.repair(branch, confirm=True, force=True)
 
 
+def test_a_branch_that_starts_at_an_old_commit_is_sound(graph: Graph) -> None:
+    """Its log has rows of later commits; they are its parent's, and nobody gave them up."""
+    old = graph.commit("main")
+    write_three(graph, "later")
+    graph.create_branch("back", old.commit_id)
+    assert codes(graph) == set()
+
+
+def test_a_renamed_branch_is_called_what_it_is_called_now(graph: Graph) -> None:
+    """The command that doctor names can be run as it is."""
+    graph.rename_branch("side", "review")
+    smuggle(graph, "edge:Knows", [{"id": "k", "src": "nobody", "dst": "second"}], "review")
+    graph.door.tables.open(graph.snapshot("review").entry(PERSON).ref).lance.optimize.compact_files()
+    graph.door.tables.open(graph.snapshot("review").entry(PERSON).ref).lance.update_config({"a": "b"})
+    found = {each.code: each for each in graph.doctor() if each.counts}
+    assert {code: each.where for code, each in found.items()} == {
+        "drift": f"review {PERSON}",
+        "dangling-edge": "review edge:Knows",
+    }
+    assert found["drift"].branch == "review"
+    assert graph.repair("review").breaks[0].startswith("review edge:Knows: ")
+
+
 def test_a_sound_graph(graph: Graph) -> None:
     assert codes(graph, deep=True) == set()
     graph.create_tag("v1", "side")

@@ -22,10 +22,12 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.storage.beside import Beside
 from omnigraph_core.storage.failures import SyncFailed, sync_failure
 from omnigraph_core.storage.sync import Syncer, SyncReport
+from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.durability import Barrier, own_files
 from omnigraph_core.tables.refs import TableRef, control_table
 from omnigraph_core.tables.stage import stage_append
 from omnigraph_core.write import door as door_module
+from omnigraph_core.write import turns
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.plan import WritePlan, WriterKind
 
@@ -73,7 +75,7 @@ def test_a_publish_that_lands_elsewhere_is_recorded_where_it_landed(graph: Graph
     assert head is not None
     ahead = CommitAhead(tables, head, MAIN, 77)
     barrier = Barrier(graph.door.storage)
-    record_commit(tables, head, MAIN, 78, barrier, ahead)
+    record_commit(tables, head, MAIN, 78, barrier, unguarded, ahead)
     barrier.sync()
     rows = tables.open(commits_ref("main")).read(["manifest_version"])
     assert rows.column("manifest_version").to_pylist()[-1] == 78
@@ -115,7 +117,10 @@ def planned_row(graph: Graph, attempt: Attempt, name: str) -> WritePlan:
     return WritePlan(operation_id, WriterKind.MUTATION, attempt, "ann", tables=tables)
 
 
-def test_a_writer_that_lost_plans_under_the_lock(graph: Graph) -> None:
+def test_a_writer_that_lost_plans_under_the_lock_until_nobody_else_writes(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "ALONE_AFTER_WRITES", 2)
     other = Graph.open(str(graph.location.path), Settings(actor="bob"))
     rivals = iter(["one"])
     locked: list[bool] = []
@@ -129,8 +134,13 @@ def test_a_writer_that_lost_plans_under_the_lock(graph: Graph) -> None:
 
     graph.door.write("main", build)
     assert locked == [False, True]
-    graph.door.write("main", build)
-    assert locked[2:] == [False]
+    for _ in range(2):
+        graph.door.write("main", build)
+    assert locked[2:] == [True, False]
+    insert(other, "two")
+    for _ in range(4):
+        graph.door.write("main", build)
+    assert locked[4:] == [False, True, False, False]
 
 
 def test_a_writer_that_meets_another_plans_under_the_lock(graph: Graph) -> None:

@@ -103,7 +103,7 @@ def test_an_export_comes_back_whole(
 
 
 def test_one_type_to_a_file_or_as_text(graph: Graph, tmp_path: Path) -> None:
-    text = b"".join(graph.export(types=["Person"], format_=Format.CSV)).decode()
+    text = b"".join(graph.export(types=["Person"], format=Format.CSV)).decode()
     assert text == (
         "id,age,joined,name,tags\n"
         'Ann,30,,Ann,"[""a"",""b""]"\n'
@@ -135,7 +135,7 @@ def test_times_in_csv_are_iso(tmp_path: Path) -> None:
     graph = Graph.init(str(tmp_path / "g"), "node T { d: Date?  t: DateTime? }", SETTINGS)
     records = [node("T", id="a", d=-1, t=-1), node("T", id="b", d="0001-01-01", t="2024-02-29")]
     graph.load([write_jsonl(tmp_path / "x.jsonl", records)], LoadMode.APPEND)
-    text = b"".join(graph.export(format_=Format.CSV)).decode()
+    text = b"".join(graph.export(format=Format.CSV)).decode()
     assert text.splitlines()[1:] == [
         "a,1969-12-31,1969-12-31T23:59:59.999Z",
         "b,0001-01-01,2024-02-29T00:00:00.000Z",
@@ -149,7 +149,7 @@ def test_exports_that_cannot_be(graph: Graph, tmp_path: Path) -> None:
         (Format.PARQUET, ("Person",)),
     ):
         with pytest.raises(UsageError, match=r"is binary|holds one type per file") as refused:
-            b"".join(graph.export(types=types, format_=format_))
+            b"".join(graph.export(types=types, format=format_))
         assert refused.value.field == "out"
     (tmp_path / "file").write_text("old")
     with pytest.raises(UsageError, match="is a file"):
@@ -243,9 +243,7 @@ def test_rules_name_file_and_row(graph: Graph, tmp_path: Path) -> None:
     )
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"name": ["a", None], "size": ["small", "huge"]}), path)
-    message = refused(
-        graph, InvalidRecords, lambda: graph.load([str(path)], LoadMode.MERGE, type_name="Company")
-    )
+    message = refused(graph, InvalidRecords, lambda: graph.load([str(path)], LoadMode.MERGE, type="Company"))
     assert sorted(line.partition(": ")[0] for line in message.splitlines()) == [f"{path}:2"] * 2
     assert "enum value 'huge'" in message
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,12 +35,6 @@ node Doc {
 node Seat { hall: String row: I32 @key(hall, row) }
 edge Cites: Doc -> Doc { note: String? @index }
 """
-
-
-@pytest.fixture(autouse=True)
-def _no_failpoints() -> Iterator[None]:
-    yield
-    faults.arm("")
 
 
 @pytest.fixture

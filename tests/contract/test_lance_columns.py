@@ -167,7 +167,7 @@ def test_project_adds_columns(tables: Tables) -> None:
 
 
 def test_project_lets_a_column_with_nulls_be_required(tables: Tables) -> None:
-    """Which is why the data is asked first: the nulls cannot be read any more, nor counted."""
+    """Which is why the data is asked first: the nulls can no longer be read, nor counted."""
     table = evolved(tables, people_table(tables), AGE, B)
     assert table.count_rows("b IS NULL") == table.count_rows()
     found = stored_columns(table.lance.lance_schema)

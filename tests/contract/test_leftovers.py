@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ from tests.support.writers import check_whole, content, rows_for, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 HOUR = 3600.0
-
-
-@pytest.fixture(autouse=True)
-def _no_failpoints() -> Iterator[None]:
-    yield
-    faults.arm("")
 
 
 @pytest.fixture

@@ -467,3 +467,20 @@ def test_export_of_types_and_of_old_states(loader: Loader) -> None:
     assert [json.loads(line).get("edge") for line in people] == ["WorksAt", "WorksAt", None, None, None]
     with pytest.raises(NotFoundError, match="no type 'Robot'"):
         b"".join(graph.export(types=["Robot"]))
+
+
+def test_ctrl_c_after_the_publish_says_which_commit_was_made(
+    make: Callable[[str], Loader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = make(S1)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("omnigraph_core.load.run.ensure_indexes", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        loader.load("append", D1)
+    head = loader.graph.head()
+    assert head is not None
+    said = f"commit {head.commit_id} is made; its indexes are left to a later load or optimize"
+    assert caught.value.__notes__ == [said]

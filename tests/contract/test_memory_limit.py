@@ -19,7 +19,11 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support.processes import OMNIGRAPH, clean_environment
 
-SCHEMA = "node P { k: String @key t: String? }"
+SCHEMA = """
+node P { k: String @key t: String? }
+node R { a: String b: String @key(a, b) }
+edge E: R -> R
+"""
 OWN_MB = 250
 
 # Runs the command and prints its exit code and its peak in bytes.
@@ -72,6 +76,24 @@ def _repeated(count: int, size: int) -> Callable[[Path], Path]:
     return write
 
 
+def _renamed(count: int) -> Callable[[Path], Path]:
+    """Edges, then nodes whose ids have their keys in another order."""
+
+    def write(folder: Path) -> Path:
+        path = folder / "in.jsonl"
+        with path.open("w") as file:
+            for number in range(count):
+                ends = [rf"[\"b\",\"a{each % count:016}\"]" for each in (number * 7, number * 11)]
+                file.write(f'{{"edge":"E","from":"{ends[0]}","to":"{ends[1]}"}}\n')
+            for number in range(count):
+                key = f"a{number:016}"
+                file.write(rf'{{"type":"R","data":{{"id":"[\"b\",\"{key}\"]","a":"{key}","b":"b"}}}}')
+                file.write("\n")
+        return path
+
+    return write
+
+
 SMALL = {
     "1 kB": (_wide(70_000, 1_000), 0, 32),
     "20 kB": (_wide(4_000, 20_000), 0, 32),
@@ -86,6 +108,7 @@ FULL = {
     "newlines": (_newlines(64_000_000), 0),
     "bad": (_bad(1_000_000), 7),
     "repeated": (_repeated(2_000_000, 400), 0),
+    "renamed": (_renamed(1_000_000), 0),
 }
 
 

@@ -139,7 +139,7 @@ def test_a_merge_that_fails_leaves_nothing(graph: Graph) -> None:
 
 
 def test_what_a_deleted_branch_brought_to_both_is_no_conflict(graph: Graph) -> None:
-    """Its commit is the base. It cannot be read any more; a fast-forward to it holds the same."""
+    """Its commit is the base. It can no longer be read; a fast-forward to it holds the same."""
     graph.create_branch("s", "main~1")
     graph.create_branch("f", "main~1")
     graph.change(set_age("Ann", 2), branch="s")

@@ -40,9 +40,7 @@ from tests.support.originals import (
     unpack,
     unpack_in_place,
 )
-from tests.support.processes import Omnigraph
-
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+from tests.support.processes import NOBODY, Omnigraph
 
 QUERY = "query q() { match { $x: Person } return { $x.name } }"
 
@@ -358,17 +356,14 @@ def test_another_stamp_is_refused(stamp: str, tmp_path: Path) -> None:
     assert tree(root) == before
 
 
-def test_nothing_is_written_where_nothing_may_be(tmp_path: Path, omnigraph_process: Omnigraph) -> None:
+def test_nothing_is_written_where_nothing_may_be(reachable_path: Path, omnigraph_process: Omnigraph) -> None:
     """As another user, who may read and not write."""
-    root = unpack_in_place("branches", tmp_path)
+    root = unpack_in_place("branches", reachable_path)
     before = tree(root)
     for directory, _, files in os.walk(root):
         os.chmod(directory, 0o555)
         for file in files:
             os.chmod(Path(directory, file), 0o444)
-    for path in tmp_path, *tmp_path.parents:
-        if path.stat().st_uid == os.getuid() and str(path) != "/" and not path.stat().st_mode & 0o005:
-            os.chmod(path, path.stat().st_mode | 0o055)
     commands = [
         ("status",),
         ("export", "--branch", "side"),
@@ -383,8 +378,10 @@ def test_nothing_is_written_where_nothing_may_be(tmp_path: Path, omnigraph_proce
         ("adopt", "--dry-run"),
     ]
     for command in commands:
-        home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-        done = omnigraph_process(*command, "--store", root, prefix=NOBODY, environment=home)
+        home = {"HOME": str(reachable_path), "XDG_CONFIG_HOME": str(reachable_path)}
+        done = omnigraph_process(
+            *command, "--store", root, prefix=NOBODY, environment=home, cwd=reachable_path
+        )
         assert (done.code, done.err) == (0, ""), (command, done)
     for directory, _, _ in os.walk(root):
         os.chmod(directory, 0o755)
@@ -462,5 +459,20 @@ def test_indexes_that_cannot_be_read_go(tmp_path: Path) -> None:
     graph.optimize()
     found = graph.query('query q() { match { $t: Thing search($t.note, "foxes") } return { $t.name as n } }')
     assert found.to_pylist() == [{"n": "t1"}]
+    one_index_for_each_purpose(graph)
+    assert wrong(graph) == []
+
+
+def test_an_index_that_lance_does_not_extend_is_built_anew(tmp_path: Path) -> None:
+    """Lance refuses a sorted index with segments of the original's kind and of ours."""
+    graph = adopted(unpack_in_place("plain", tmp_path))
+    entry = graph.snapshot().entry("node:Person")
+    assert "id_idx" in list_indexes(graph._tables.open(entry.ref, entry.table_version))
+    file = tmp_path / "zoe.jsonl"
+    file.write_text(PERSON)
+    graph.change('query q() { delete Person where name != "" }')
+    graph.load([str(file)], LoadMode.MERGE)
+    graph.optimize()
+    assert graph.query(QUERY).to_pylist() == [{"x.name": "Zoe"}]
     one_index_for_each_purpose(graph)
     assert wrong(graph) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from tests.support.processes import Finished, Omnigraph
 from tests.support.s3server import ACCESS_KEY, SECRET_KEY
 from tests.support.writers import check_whole, open_graph, write_three
 
-CLEAR_S = 120.0
 """Within this a person must be told what is wrong."""
 WRONG_SECRET = "a-wrong-secret-which-nobody-may-ever-print"
 TOKEN = "a-session-token-which-nobody-may-ever-print"
@@ -94,7 +92,7 @@ PROBLEMS: dict[str, tuple[dict[str, str], str, int, str]] = {
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_what_is_wrong_is_said_once_clearly_and_soon(
+def test_what_is_wrong_is_said_once_and_clearly(
     problem: str, run: Callable[..., Finished], s3_location: Callable[[], str], people: Path
 ) -> None:
     changes, elsewhere, code, message = PROBLEMS[problem]
@@ -106,9 +104,7 @@ def test_what_is_wrong_is_said_once_clearly_and_soon(
         ["branch", "create", "b", "--store", place, "--json"],
     ]
     for command in commands:
-        started = time.monotonic()
         done = run(*command, **changes)
-        assert time.monotonic() - started < CLEAR_S
         assert (done.code, done.out) == (code, ""), done.err
         if "--json" in command:
             failure = json.loads(done.err)

@@ -38,7 +38,7 @@ from omnigraph_core.tables.failures import CommitUnknown
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.stage import stage_append
 from omnigraph_core.write.branches import BranchExists
-from omnigraph_core.write.genesis import GraphExists
+from omnigraph_core.write.creation import GraphExists
 from tests.support.fault_proxy import ALWAYS, Fault, FaultProxy, Operation, Rule, fault_proxy
 from tests.support.graphs import PERSON, ages, head, new_manifest, operation, people, people_table, update
 from tests.support.records import PEOPLE

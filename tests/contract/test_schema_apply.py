@@ -44,7 +44,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "g"
 
 
-def opened(root: Path, mode: OpenMode = OpenMode.READ_ONLY) -> Graph:
+def opened(root: Path, mode: OpenMode = OpenMode.AS_IS) -> Graph:
     return Graph.open(str(root), SETTINGS, mode)
 
 

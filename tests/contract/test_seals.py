@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,12 +19,6 @@ from tests.support.writers import write_three
 
 MESSAGE = "the message of a commit in the middle"
 PUT = 'query put() { insert Person { name: "zoe" } }'
-
-
-@pytest.fixture(autouse=True)
-def _no_failpoints() -> Iterator[None]:
-    yield
-    faults.arm("")
 
 
 @pytest.fixture

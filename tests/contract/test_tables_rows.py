@@ -210,6 +210,20 @@ def test_keys_given_in_many_chunks_are_found(lookup: str, tables: Tables) -> Non
     assert find_keys(table, pa.chunked_array([], pa.string())).num_rows == 0
 
 
+def test_rows_are_taken_by_their_places_among_those_that_are_left(
+    tables: Tables, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every fragment, and behind rows that were deleted."""
+    monkeypatch.setattr(fragments, "ROWS_PER_FRAGMENT", 10)
+    table = create_table(tables, PERSON, PEOPLE_SCHEMA, operation())
+    table = commit(tables, stage_append(storage, table, people({f"p{n}": n for n in range(30)}), operation()))
+    table = commit(tables, stage_delete(storage, table, operation(), ids=ids("p0", "p4", "p19", "p20")))
+    read = table.read(["id"]).column("id").to_pylist()
+    places = [0, 3, 4, 9, 10, 17, 18, len(read) - 1]
+    assert table.take(["id"], places).column("id").to_pylist() == [read[place] for place in places]
+    assert set(table.sample(["id"], 16).column("id").to_pylist()) <= set(read)
+
+
 def test_no_key_is_found_in_an_empty_table(lookup: str, tables: Tables) -> None:
     table = create_table(tables, PERSON, PEOPLE_SCHEMA, operation())
     found = find_keys(table, ids("ann"))

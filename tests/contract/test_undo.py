@@ -53,7 +53,10 @@ def change(graph: Graph, branch: str, key: str, **values: int) -> None:
 
 def state(graph: Graph) -> dict[str, object]:
     """All that a person sees of a graph but its history."""
-    branches = {name: (exported(graph, name), graph.snapshot(name).on) for name in graph.branches()}
+    branches = {
+        name: (exported(graph, name), graph.snapshot(name).on, graph.catalog_of(branch=name).schema)
+        for name in graph.branches()
+    }
     return {"branches": branches, "tags": {tag.name: tag.commit_id for tag in graph.tags()}}
 
 
@@ -62,6 +65,14 @@ DOINGS: dict[str, Callable[[Graph], object]] = {
     "overwrite": lambda graph: graph.load(
         [write_jsonl(graph.location.path.parent / "all", [node("Item", k="z")])], LoadMode.OVERWRITE
     ),
+    "load that makes its branch": lambda graph: graph.load(
+        [write_jsonl(graph.location.path.parent / "new", [node("Item", k="z")])],
+        LoadMode.APPEND,
+        branch="made",
+        source="dev",
+    ),
+    "branch rename": lambda graph: graph.rename_branch("dev", "review"),
+    "schema apply": lambda graph: graph.apply_schema(SCHEMA.replace("b: I64?", "b: I64?  c: I64?")),
     "change": lambda graph: graph.change('query q() { delete Item where k = "p" }'),
     "first write on a branch": lambda graph: put(graph, "young", p=5, r=6),
     "merge": lambda graph: graph.merge("dev"),
@@ -110,6 +121,32 @@ def test_undo_after_anything_is_identity_and_undo_of_undo_is_redo(name: str, ric
     assert (newest.actor_id, newest.message, newest.undoes) == ("eve", "after all not", redone)
     check_whole(rich)
     check_log(rich)
+
+
+def test_a_load_that_made_its_branch_is_taken_back_beneath_what_was_written_since(graph: Graph) -> None:
+    """The branch stays then, as somebody else's; and the load of another one is not mistaken for it."""
+    rows = write_jsonl(graph.location.path.parent / "new", [node("Item", k="z")])
+    graph.load([rows], LoadMode.APPEND, branch="made", source="main")
+    made = graph.operations(1)[0]
+    assert made.before is None
+    put(graph, "made", r=1)
+    graph.undo(made.operation_id)
+    assert nodes(graph, "Item", "made").keys() == {"p", "q", "r"}
+    graph.load([rows], LoadMode.APPEND, branch="made", source="main")
+    assert graph.operations(1)[0].before is not None
+    graph.undo()
+    assert nodes(graph, "Item", "made").keys() == {"p", "q", "r"}
+    check_whole(graph)
+    check_log(graph)
+
+
+def test_what_was_done_to_a_renamed_branch_is_said_of_its_name(graph: Graph) -> None:
+    graph.create_branch("dev")
+    graph.rename_branch("dev", "review")
+    change(graph, "review", "p", a=10)
+    after = graph.undo().operation.after
+    assert after is not None
+    assert after.name == "review"
 
 
 def test_an_older_operation_is_taken_back_beneath_newer_ones(graph: Graph) -> None:

@@ -13,40 +13,9 @@ from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.maintenance.findings import Severity
 from omnigraph_core.original.recognition import OriginalGraph
 from tests.support import warm
+from tests.support.adoptions import AFTER, BEFORE, NEEDS
 from tests.support.originals import SETTINGS, commits, exported, said, unpack, unpack_in_place
 from tests.support.processes import OMNIGRAPH, REPOSITORY, clean_environment
-
-# In the order in which they come.
-BEFORE = [
-    "adopt.locked",
-    "adopt.recorded",
-    "adopt.control_relocated",
-    "adopt.relocated",
-    "tables.columns_added",
-    "adopt.history_table",
-    "adopt.drift_put_back",
-    "adopt.nulls_written",
-    "adopt.table_settled",
-    "adopt.table",
-    "adopt.kept",
-    "adopt.branch_manifest",
-    "adopt.branch_published",
-    "adopt.main_manifest",
-    "manifest.before_publish",
-]
-AFTER = [
-    "adopt.published",
-    "history.actor_recorded",
-    "history.commit_recorded",
-    "schema.promoted._schema.ir.json",
-    "schema.promoted.__schema_state.json",
-    "adopt.promoted",
-    "adopt.done",
-]
-NEEDS = {
-    "adopt.drift_put_back": "deletes",
-    "adopt.nulls_written": "rich",
-}
 
 
 def adopt_and_die(root: Path, failpoint: str) -> int:

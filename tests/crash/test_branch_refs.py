@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,8 +29,8 @@ from omnigraph_core.tables.fork_refs import RefDamaged, ref_path
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.branches import BranchExists, StartMoved, create_branch
-from tests.support import warm
-from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
+from tests.support.dying import die
+from tests.support.processes import Omnigraph
 from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three
@@ -203,7 +201,7 @@ def test_a_write_on_a_restored_fork_dies_like_any_other(step: str, graph: Graph)
     """What it was staged on is newer than what is published: recovery must not mix them up."""
     graph.door.open_for_write(graph.door.attempt("dev"), PERSON.key)
     _commit(graph, PERSON)
-    die(graph, step, "dead")
+    die(graph, step, "dead", "dev")
     graph = open_graph(graph.location.path, SETTINGS)
     check_whole(graph)
     applied = step in ("write.after_b", "write.published")
@@ -234,17 +232,6 @@ def test_a_late_commit_on_a_fork_does_not_touch_the_table_it_was_forked_from(gra
     check_whole(graph)
 
 
-def die(graph: Graph, step: str, name: str) -> None:
-    done = warm.run(
-        [sys.executable, "-m", "tests.support.writers", str(graph.location.path), "dev", name],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-
-
 # ---- damaged refs of branches that somebody was told of ----
 
 
@@ -270,6 +257,21 @@ def written(graph: Graph) -> Graph:
     graph.create_branch("sub", "dev")
     write_three(graph, "on-sub", "sub")
     return graph
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_damaged_ref_is_made_whole_as_the_very_same_branch(graph: Graph, *, is_written: bool) -> None:
+    """By its name, if it was renamed: the record of names, tags and commits know it by its identity."""
+    graph.rename_branch("dev", "review")
+    if is_written:
+        write_three(graph, "more", "dev")
+    before, on = content(graph, "review"), graph.snapshot("review").on
+    ref_file(graph, MANIFEST).write_bytes(b"rubbish")
+    healed = open_graph(graph.location.path, SETTINGS)
+    assert healed.branches() == ["main", "review"]
+    assert (healed.snapshot("review").on, content(healed, "review")) == (on, before)
+    healed.undo()
+    check_whole(healed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -368,7 +370,7 @@ def test_a_write_that_died_on_a_branch_with_a_damaged_ref_is_recovered(step: str
     """Under a new identity it would look like the write of a branch that is gone."""
     write_three(graph, "on-dev", "dev")
     identity = graph.snapshot("dev").on.identity
-    die(graph, step, "dead")
+    die(graph, step, "dead", "dev")
     _tear(ref_file(graph, MANIFEST), 0)
     graph = open_graph(graph.location.path, SETTINGS)
     assert graph.snapshot("dev").on.identity == identity

@@ -20,13 +20,17 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, OmnigraphError
 from omnigraph_core.graph import Graph
+from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.tables.refs import control_table
 from omnigraph_core.write.branches import BranchExists
 from tests.support import warm
 from tests.support.asleep import Act, Sleeper
+from tests.support.dying import die_here
 from tests.support.paused import stops
 from tests.support.plans import Change, write_changes
 from tests.support.processes import REPOSITORY, clean_environment
@@ -73,6 +77,10 @@ def delete(graph: Graph, branch: str) -> None:
 
 def write(graph: Graph, branch: str) -> None:
     write_person(graph, "sleeper", branch)
+
+
+def recover(graph: Graph, branch: str) -> None:
+    graph.prepare_for_writing(patient=True)
 
 
 def create_and_write(graph: Graph, branch: str) -> None:
@@ -274,12 +282,13 @@ def undelete_and_write(graph: Graph, branch: str) -> None:
     create_and_write(graph, branch)
 
 
+@in_parts
 def test_a_create_that_slept_while_it_gave_a_deleted_branch_up_harms_no_other(
-    place: str, settings: Settings, sleeper: Sleeper
+    part: int, place: str, settings: Settings, sleeper: Sleeper
 ) -> None:
     """The rival brings the old branch back if it can, or makes its own."""
     graph = Graph.open(place, settings)
-    for number, step in enumerate(["branch.create_locked", *GIVE_UP_STEPS]):
+    for number, step in enumerate(["branch.create_locked", *GIVE_UP_STEPS][part::3]):
         branch = f"b{number}"
         graph.create_branch(branch)
         write_person(graph, "old", branch)
@@ -349,6 +358,62 @@ def test_a_writer_that_slept_while_restoring_a_fork_buries_nothing(
     check_whole(open_graph(place, settings))
 
 
+RECORD_STEPS = [
+    "write.published",
+    "tables.log_looked_up",
+    "history.actor_recorded",
+]
+
+
+def check_history(place: str, settings: Settings, branch: str, moment: str) -> None:
+    """The branch's own commits are its head and what that descends from, each once."""
+    graph = open_graph(place, settings)
+    on = graph.snapshot(branch).on
+    rows = graph.door.tables.open(commits_ref(on.name)).read(["graph_commit_id", "manifest_branch"])
+    ids = rows.column("graph_commit_id").to_pylist()
+    actors = graph.door.tables.open(control_table(layout.COMMIT_ACTORS)).read(["graph_commit_id"])
+    for found in (ids, actors.column(0).to_pylist()):
+        assert len(set(found)) == len(found), f"{moment}: a commit is there twice"
+    made_here = [id_ for id_, line in zip(ids, rows.column(1).to_pylist(), strict=True) if line == on.name]
+    descended = {each.commit_id for each in graph.log().history(branch)}
+    assert set(made_here) <= descended, f"{moment}: a commit of another branch is there"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "told"),
+    [(delete_create_and_write, {"rival"}), (create_and_write, {"rival", "sleeper"})],
+)
+def test_a_writer_that_slept_after_its_publish_records_nothing_on_a_branch_made_meanwhile(
+    meanwhile: Act, told: set[str], place: str, settings: Settings, sleeper: Sleeper
+) -> None:
+    """It was told the truth, too: its publish had landed, and whoever took over completed its record."""
+    graph = Graph.open(place, settings)
+    for number, step in enumerate(RECORD_STEPS):
+        branch = f"b{number}"
+        graph.create_branch(branch)
+        assert sleeper.run(write, branch, step, meanwhile), step
+        assert step in sleeper.passed
+        check_history(place, settings, branch, step)
+        check_branch(place, settings, branch, told, step)
+    check_whole(open_graph(place, settings))
+
+
+def test_a_recovery_that_slept_records_nothing_on_a_branch_made_meanwhile(
+    place: str, settings: Settings, sleeper: Sleeper
+) -> None:
+    graph = Graph.open(place, settings)
+    steps = ["tables.log_looked_up", "recovery.after_publish"]
+    for number, step in enumerate(steps):
+        branch = f"b{number}"
+        graph.create_branch(branch)
+        die_here(lambda branch=branch: write_person(graph, "dead", branch), "write.published")
+        sleeper.run(recover, branch, step, delete_create_and_write)
+        assert step in sleeper.passed
+        check_history(place, settings, branch, step)
+        check_branch(place, settings, branch, {"rival"}, step)
+    check_whole(open_graph(place, settings))
+
+
 def commit_unpublished(graph: Graph, branch: str) -> None:
     """A commit on the fork of the table that no sidecar explains, as late writers leave."""
     import pyarrow as pa
@@ -376,7 +441,7 @@ def test_a_ref_that_landed_when_its_branch_was_gone_can_be_deleted(place: str, s
 
 # ---- processes that are stopped ----
 
-LEASE_TTL_S = 1.5
+LEASE_TTL_S = 3
 WAITING_S = 60.0
 
 
@@ -421,7 +486,7 @@ open_graph(sys.argv[1]).delete_branch("dev")
 def test_a_process_stopped_while_forking_does_not_delete_the_fork_that_another_published(
     place: str, environment: dict[str, str], settings: Settings
 ) -> None:
-    graph = Graph.open(place, load_settings(environment, Path("/")))
+    graph = Graph.open(place, settings)
     graph.create_branch("dev")
     command = ("-m", "tests.support.writers", place, "dev", "sleeper")
     with stopped_at("write.fork_wanted", environment, *command) as sleeper:
@@ -437,7 +502,7 @@ def test_a_process_stopped_while_forking_does_not_delete_the_fork_that_another_p
 def test_a_process_stopped_while_deleting_removes_nothing_of_the_new_branch(
     step: str, place: str, environment: dict[str, str], settings: Settings
 ) -> None:
-    graph = Graph.open(place, load_settings(environment, Path("/")))
+    graph = Graph.open(place, settings)
     graph.create_branch("dev")
     write_person(graph, "old", "dev")
     with stopped_at(step, environment, "-c", DELETE_DEV, place) as sleeper:

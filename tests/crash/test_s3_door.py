@@ -30,8 +30,8 @@ from tests.support.processes import OMNIGRAPH, REPOSITORY, Omnigraph, clean_envi
 from tests.support.records import PEOPLE
 from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three
 
-# Long enough for a holder on a busy machine to renew in time.
-LEASE_TTL_S = 3.0
+# The lease of one that dies or sleeps runs out soon; all others have the time that everybody has.
+SHORT = {"OMNIGRAPH_LEASE_TTL": "3"}
 WAITING_S = 240.0
 
 DEATHS = {
@@ -44,7 +44,7 @@ DEATHS = {
 
 @pytest.fixture
 def environment(s3_environment: dict[str, str]) -> dict[str, str]:
-    return {**s3_environment, "OMNIGRAPH_LEASE_TTL": f"{LEASE_TTL_S}", "OMNIGRAPH_ACTOR": "ann"}
+    return {**s3_environment, "OMNIGRAPH_ACTOR": "ann"}
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_the_next_writer_takes_over_from_a_killed_one(
     step: str, branch: str, place: str, environment: dict[str, str], settings: Settings
 ) -> None:
     before = content(Graph.open(place, settings), branch)
-    dead = writer(place, branch, "second", environment | {"OMNIGRAPH_FAILPOINTS": f"{step}=kill"})
+    dead = writer(place, branch, "second", environment | SHORT | {"OMNIGRAPH_FAILPOINTS": f"{step}=kill"})
     dead.communicate(timeout=WAITING_S)
     assert dead.returncode == -signal.SIGKILL
     ends_with_success(writer(place, branch, "third", environment))
@@ -146,7 +146,7 @@ def asleep_at(
     step: str, place: str, branch: str, environment: dict[str, str], settings: Settings
 ) -> Iterator[subprocess.Popen[str]]:
     """A writer of "second" that is stopped at a step, for good until it gets a SIGCONT."""
-    points = {"OMNIGRAPH_FAILPOINTS": f"{step}=stop"}
+    points = {**SHORT, "OMNIGRAPH_FAILPOINTS": f"{step}=stop"}
     process = writer(place, branch, "second", environment | points)
     try:
         wait_until_stopped(process)
@@ -228,7 +228,7 @@ def test_the_next_init_completes_a_killed_one(
     people: Path,
 ) -> None:
     place = s3_location()
-    killed = environment | {"OMNIGRAPH_FAILPOINTS": f"{failpoint}=kill"}
+    killed = environment | SHORT | {"OMNIGRAPH_FAILPOINTS": f"{failpoint}=kill"}
     assert omnigraph("init", "--schema", people, place, environment=killed).code == -signal.SIGKILL
     if failpoint in BEFORE_EXISTENCE:
         assert omnigraph("snapshot", place, environment=environment).code == 6
@@ -272,7 +272,7 @@ def test_an_init_that_slept_past_its_lease_harms_nobody(
     tmp_path: Path,
 ) -> None:
     place = s3_location()
-    sleepy = clean_environment(**environment, OMNIGRAPH_FAILPOINTS="init.tables_created=stop")
+    sleepy = clean_environment(**environment, **SHORT, OMNIGRAPH_FAILPOINTS="init.tables_created=stop")
     command: list[str | Path] = [OMNIGRAPH, "init", "--schema", people, place]
     sleeper = warm.Popen(command, cwd=tmp_path, env=sleepy, stderr=subprocess.PIPE, text=True)
     try:
@@ -298,7 +298,9 @@ def table_refs() -> list[TableRef]:
 def test_recovery_run_waits_for_the_lease_of_a_killed_writer(
     place: str, environment: dict[str, str], settings: Settings, omnigraph: Omnigraph
 ) -> None:
-    dead = writer(place, "main", "second", environment | {"OMNIGRAPH_FAILPOINTS": "write.after_b=kill"})
+    dead = writer(
+        place, "main", "second", environment | SHORT | {"OMNIGRAPH_FAILPOINTS": "write.after_b=kill"}
+    )
     dead.communicate(timeout=WAITING_S)
     done = omnigraph("recovery", "run", place, "--json", environment=environment)
     assert (done.code, json.loads(done.out)["live"]) == (0, []), done.err

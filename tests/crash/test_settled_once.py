@@ -7,8 +7,6 @@ he read an hour ago.
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +21,7 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.sidecar import SidecarTaken, read_stored
-from tests.support import warm
-from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.dying import die
 from tests.support.records import PEOPLE
 from tests.support.writers import WRITTEN, check_audits, check_whole, content, open_graph, write_three
 
@@ -36,18 +33,6 @@ def graph(tmp_path: Path) -> Graph:
     graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
     write_three(graph, "first")
     return graph
-
-
-def die(place: str | Path, step: str, branch: str = "main", **environment: str) -> None:
-    """Let another process write "second" and die at a step."""
-    done = warm.run(
-        [sys.executable, "-m", "tests.support.writers", str(place), branch, "second"],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill", **environment),
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def sidecars(graph: Graph) -> dict[str, bytes]:
@@ -145,7 +130,7 @@ def test_a_writer_does_not_delete_a_sidecar_that_recovery_has_decided_about(grap
 
 @pytest.fixture
 def environment(s3_environment: dict[str, str]) -> dict[str, str]:
-    return {**s3_environment, "OMNIGRAPH_LEASE_TTL": "1.5", "OMNIGRAPH_ACTOR": "ann"}
+    return {**s3_environment, "OMNIGRAPH_ACTOR": "ann"}
 
 
 def test_a_publish_that_lands_beside_the_fence_keeps_its_head(
@@ -154,7 +139,7 @@ def test_a_publish_that_lands_beside_the_fence_keeps_its_head(
     """The writer sleeps with its publish on the way. Recovery has looked at the head row when it lands."""
     place, settings = s3_location(), load_settings(environment, Path("/"))
     write_three(Graph.init(place, PEOPLE, settings), "first")
-    die(place, "write.after_b", **environment)
+    die(place, "write.after_b", **environment, OMNIGRAPH_LEASE_TTL="3")
     graph = Graph.open(place, settings)
     (sidecar,) = graph.pending()
     original = Publisher.publish

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +13,7 @@ from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import WritePlan
-from tests.support import warm
-from tests.support.processes import REPOSITORY, clean_environment
+from tests.support.dying import die
 from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, content, open_graph, write_three
 
@@ -38,17 +35,6 @@ def graph(tmp_path: Path) -> Graph:
     write_three(graph, "first")
     graph.create_branch("dev")
     return graph
-
-
-def die(graph: Graph, step: str) -> None:
-    done = warm.run(
-        [sys.executable, "-m", "tests.support.writers", str(graph.location.path), "dev", "dead"],
-        env=clean_environment(OMNIGRAPH_FAILPOINTS=f"{step}=kill"),
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def before_the_first_publish(graph: Graph, happens: Callable[[WritePlan], object]) -> list[WritePlan]:
@@ -88,7 +74,7 @@ def check_alive(graph: Graph, *, dead: bool) -> None:
 @pytest.mark.parametrize("step", DEATHS)
 def test_who_shares_a_fork_with_a_dead_writer_finishes(step: str, graph: Graph, tmp_path: Path) -> None:
     """What it has staged is still there when it is planned again, and is used again."""
-    plans = before_the_first_publish(graph, lambda _: die(graph, step))
+    plans = before_the_first_publish(graph, lambda _: die(graph, step, "dead", "dev"))
     load_alive(graph, tmp_path)
     files = [{file.path for write in plan.staged for file in write.files} for plan in plans]
     assert all(each == files[0] for each in files)
@@ -96,7 +82,7 @@ def test_who_shares_a_fork_with_a_dead_writer_finishes(step: str, graph: Graph, 
 
 
 def test_a_fork_that_a_dead_writer_has_not_moved_stays(graph: Graph) -> None:
-    die(graph, "write.after_a")
+    die(graph, "write.after_a", "dead", "dev")
     fork = graph.snapshot("dev").entry("node:Person").ref.on("dev")
     graph = open_graph(graph.location.path, SETTINGS)
     assert graph.door.tables.open(fork).version == graph.snapshot().entry("node:Person").table_version
@@ -105,7 +91,7 @@ def test_a_fork_that_a_dead_writer_has_not_moved_stays(graph: Graph) -> None:
 
 
 def test_a_fork_that_a_dead_writer_has_moved_is_restored_and_published(graph: Graph) -> None:
-    die(graph, "write.table_committed.1")
+    die(graph, "write.table_committed.1", "dead", "dev")
     graph = open_graph(graph.location.path, SETTINGS)
     moved, untouched = (graph.snapshot("dev").entry(key) for key in ("node:Person", "node:Company"))
     assert (moved.table_branch, untouched.table_branch) == ("dev", None)
@@ -132,7 +118,7 @@ def test_a_late_version_of_a_fork_is_undone_on_the_fork(graph: Graph) -> None:
     heads: dict[str, int] = {}
 
     def move_late(_: WritePlan) -> None:
-        die(graph, "write.table_committed.1")
+        die(graph, "write.table_committed.1", "dead", "dev")
         (left,) = graph.pending()
         graph.door.storage.control.delete(left.path)
         write_three(open_graph(graph.location.path, SETTINGS), "on-main")

@@ -12,6 +12,7 @@ import pytest
 
 from omnigraph_core import layout
 from omnigraph_core.graph import Graph
+from omnigraph_core.maintenance.findings import Severity
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.sync import Syncer
 from omnigraph_core.tables.durability import manifest_path
@@ -40,9 +41,14 @@ def tear_newest(graph: Graph, ref: TableRef) -> Path:
     return newest
 
 
-@pytest.mark.parametrize("step", ["manifest.after_publish", "history.commit_recorded"])
+@pytest.mark.parametrize(
+    "step", ["manifest.after_publish", "history.actor_recorded", "history.commit_recorded"]
+)
 def test_a_torn_publish_is_passed_over_while_its_write_is_pending(step: str, graph: Graph) -> None:
-    """Also when the row of its commit survived: both were in one barrier, and nobody was told."""
+    """Also when rows of its history survived: they were in one barrier, and nobody was told.
+
+    Those rows name the writer. What recovery publishes in place of the torn publish is signed by it.
+    """
     die(graph, step)
     tear_newest(graph, control_table(layout.MANIFEST))
     root = graph.location.path
@@ -51,9 +57,17 @@ def test_a_torn_publish_is_passed_over_while_its_write_is_pending(step: str, gra
     graph = open_graph(root, SETTINGS)
     assert content(graph)["node:Person"] == {"first", "second"}
     check_whole(graph)
-    assert [each.message for each in graph.log().history("main")][:2] == ["write second", "write first"]
+    newest, before = graph.log().history("main")[:2]
+    assert (newest.message, newest.actor_id) == ("write second", "omnigraph:recovery")
+    assert (before.message, before.actor_id) == ("write first", "ann")
+    assert _found(graph) == []
     write_three(graph, "third")
     check_whole(graph)
+    assert _found(graph) == []
+
+
+def _found(graph: Graph) -> list[str]:
+    return [each.code for each in graph.doctor(deep=True) if each.severity is not Severity.NOTE]
 
 
 @pytest.mark.parametrize("path", [layout.COMMITS, layout.COMMIT_ACTORS])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph_core import faults
 from omnigraph_core.graph import Graph
 from omnigraph_core.manifest import reader
 from omnigraph_core.manifest.branch import MAIN
@@ -23,6 +22,7 @@ from omnigraph_core.write.case import RecoveryCase
 from omnigraph_core.write.decide import decide
 from omnigraph_core.write.sidecar import read_stored
 from omnigraph_core.write.sidecar_record import DecisionKind
+from tests.support.dying import die_here
 from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three
@@ -53,16 +53,8 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
 
 
 def die(graph: Graph, step: str) -> None:
-    """The write of "second" goes as far as a step, and leaves everything as it is there."""
-
-    def hit(name: str) -> None:
-        if name == step:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(faults, "hit", hit)
-        with pytest.raises(KeyboardInterrupt):
-            write_three(graph, "second")
+    """The write of "second" goes as far as a step."""
+    die_here(lambda: write_three(graph, "second"), step)
 
 
 def check_third_write(root: Path, *, second: bool) -> Graph:

@@ -480,7 +480,7 @@ class GraphModel(RuleBasedStateMachine):
 
     # ---- the graph's side ----
 
-    def _open(self, mode: OpenMode = OpenMode.READ_ONLY) -> Graph:
+    def _open(self, mode: OpenMode = OpenMode.AS_IS) -> Graph:
         return Graph.open(str(self.root), SETTINGS, mode)
 
     def _reopen(self) -> None:

@@ -7,6 +7,8 @@ pytest and in every process it starts, and requires it to fail.
 
 A mistake is written against the seams of the library as they are. When such a seam
 moves, `Plant.replace` says so at once: a mistake that changes nothing proves nothing.
+
+`verbs.py` has those of the later verbs.
 """
 
 from __future__ import annotations
@@ -106,10 +108,12 @@ def bug(guard: str, evidence: str) -> Callable[[Callable[[Plant], None]], Callab
 
 def plant_from_environment() -> None:
     """Plant the bug the environment names, if any; in pytest and in every child alike."""
+    from tests.planted import verbs
+
     name = os.environ.get(BUG_VARIABLE)
     if name:
         reached = os.environ.get(REACHED_VARIABLE)
-        BUGS[name].apply(Plant(Path(reached) if reached else None))
+        verbs.BUGS[name].apply(Plant(Path(reached) if reached else None))
 
 
 def _nothing(_: Any) -> Callable[..., None]:
@@ -119,8 +123,10 @@ def _nothing(_: Any) -> Callable[..., None]:
 def _append_again(_: Any) -> Callable[..., bool]:
     from omnigraph_core.tables.log_append import append_rows
 
-    def append(tables: Any, ref: Any, key: str, *more: Any) -> bool:
-        append_rows(tables, ref, *more)
+    def append(
+        tables: Any, ref: Any, key: str, rows: Any, operation_id: str, barrier: Any, guard: Any, *marks: Any
+    ) -> bool:
+        append_rows(tables, ref, rows, operation_id, barrier, *marks)
         return True
 
     return append
@@ -361,7 +367,7 @@ def take_a_reused_name_for_the_old_branch(plant: Plant) -> None:
 
 @bug(
     f"{ATTACKS}::test_a_power_cut_after_the_decision_of_a_recovery[write.table_committed.3-torn0]",
-    r"of table '(node|edge):\w+' is published, and is not there",
+    r"of table '(node|edge):\w+' is published but missing",
 )
 def decide_upon_what_may_be_lost(plant: Plant) -> None:
     """Recovery decides to publish versions that nobody has synced, and a power cut takes them."""
@@ -456,6 +462,21 @@ def append_history_rows_again(plant: Plant) -> None:
     from omnigraph_core.history import commits
 
     plant.replace(commits, "append_if_absent", _append_again)
+
+
+@bug(
+    f"{PAUSED}::test_a_writer_that_slept_after_its_publish_records_nothing_on_a_branch_made_meanwhile"
+    "[delete_create_and_write-told0]",
+    r"a commit of another branch is there",
+)
+def append_history_rows_without_the_lock(plant: Plant) -> None:
+    """Nobody asks for the lock before a row goes to the commit table that has the branch's name now."""
+    from omnigraph_core.tables import log_append
+
+    def append(original: Any) -> Any:
+        return lambda *arguments: original(*arguments[:6])
+
+    plant.replace(log_append, "append_rows", append)
 
 
 @bug(f"{DOOR}::test_dying_again_in_recovery[write.after_b-recovery.after_publish-main]", r"assert 1 == 0")
@@ -816,6 +837,17 @@ def sync_only_ones_own_history(plant: Plant) -> None:
     plant.replace(log_append, "_add", add)
 
 
+@bug(
+    "tests/unit/test_storage_local.py::test_a_folder_that_another_holds_is_waited_for_in_vain_and_named[replace]",
+    r"DID NOT RAISE",
+)
+def replace_without_the_folders_lock(plant: Plant) -> None:
+    """A control object is compared and replaced while another process may be doing the same."""
+    from omnigraph_core.storage import local
+
+    plant.replace(local, "lock_folder", _nothing)
+
+
 @bug(f"{DAMAGE}::test_a_changed_byte_is_found_by_the_digests", r"assert \[\] == \['")
 def digest_the_size_only(plant: Plant) -> None:
     """What is recorded of a file does not depend on its bytes."""
@@ -936,7 +968,7 @@ def delete_forks_that_cannot_be_used(plant: Plant) -> None:
 
 
 @bug(
-    f"{PAUSED}::test_a_create_that_slept_while_it_gave_a_deleted_branch_up_harms_no_other",
+    f"{PAUSED}::test_a_create_that_slept_while_it_gave_a_deleted_branch_up_harms_no_other[1]",
     r"AssertionError: branch.given_up: ReplansUsedUp",
 )
 def delete_forks_by_name(plant: Plant) -> None:
@@ -1312,11 +1344,11 @@ def write_to_a_graph_that_is_not_made_yet(plant: Plant) -> None:
 @bug(f"{INIT}::test_what_a_dead_init_made_is_synced_before_its_record_goes", r"__manifest/_versions/")
 def acknowledge_for_a_dead_init_without_its_syncs(plant: Plant) -> None:
     """The record of an init that had made its graph goes at once."""
-    from omnigraph_core.write import genesis, opening
+    from omnigraph_core.write import creation, opening
 
     def finish(storage: Any, tables: Any, guard: Any) -> None:
-        for operation_id in genesis.init_records(storage.control):
-            genesis._forget_record(storage, operation_id)
+        for operation_id in creation.init_records(storage.control):
+            creation._forget_record(storage, operation_id)
 
     plant.replace(opening, "finish_init", lambda original: finish)
 
@@ -1762,3 +1794,87 @@ def merge_drops_what_was_written(plant: Plant) -> None:
     from omnigraph_core.merge import run
 
     plant.replace(run, "lost_edits", lambda original: lambda ground: [])
+
+
+PERMUTED = "tests/contract/test_permuted_ids.py"
+
+
+@bug(f"{PERMUTED}::test_edges_follow_in_every_format_and_order[edges first-jsonl]", r"not found in Part")
+def edges_stay_behind(plant: Plant) -> None:
+    """A node that came under another id gets its own, and edges go on naming the other."""
+    from omnigraph_core.load.held_rows import SpooledRows
+
+    plant.replace(SpooledRows, "rewrite", _nothing)
+
+
+@bug(f"{PERMUTED}::test_an_id_that_could_mean_two_nodes[1-the id of a node that gives it]", r"DID NOT RAISE")
+def an_id_means_two_nodes(plant: Plant) -> None:
+    """Nobody asks whether an id in another order is the id of another node."""
+    from omnigraph_core.load.renaming import _Renamed
+
+    plant.replace(_Renamed, "check", _nothing)
+
+
+@bug("tests/contract/test_library.py::test_read_only_refuses_every_write", r"DID NOT RAISE")
+def reading_is_enough_to_write(plant: Plant) -> None:
+    """A graph that was opened for reading lets itself be written through."""
+    from omnigraph_core.opened import OpenGraph
+
+    plant.replace(OpenGraph, "_refuse_read_only", _nothing)
+
+
+TOPOLOGY = "tests/contract/test_topology.py"
+
+
+@bug(f"{TOPOLOGY}::test_edges_that_came_and_went_are_told_apart", r"AssertionError")
+def topology_forgets_what_is_gone(plant: Plant) -> None:
+    """Edges that were deleted since a topology index was built are still followed."""
+    from omnigraph_core.topology import delta
+
+    plant.replace(delta, "_without", lambda original: lambda values, others: values[:0])
+
+
+@bug(f"{TOPOLOGY}::test_a_file_in_the_place_of_another_is_not_believed", r"AssertionError")
+def topology_believes_any_file(plant: Plant) -> None:
+    """A file of arrays is not asked for its name."""
+    from omnigraph_core.topology import store
+
+    def nameless(original: Any) -> Any:
+        def decoded(name: str, data: memoryview) -> Any:
+            from omnigraph_core.topology.format import _read_header
+
+            return original(_read_header(data)["name"], data)
+
+        return decoded
+
+    plant.replace(store, "decoded", nameless)
+
+
+@bug("tests/fuzz/test_records.py::test_a_few_mutants[lock]", r"TypeError|OverflowError|AttributeError")
+def believe_a_lock_record(plant: Plant) -> None:
+    """What a lock file says of its holder is taken as it is."""
+    from omnigraph_core.storage.locks import LockHolder
+
+    def unchecked(_: Any) -> Any:
+        return lambda fields: None if fields is None else LockHolder(**fields._content)
+
+    plant.replace(LockHolder, "of", unchecked)
+
+
+@bug("tests/spark/test_sink.py::test_a_write_that_spark_aborts_is_gone", r"assert \[.*__staging")
+def an_aborted_dataframe_stays(plant: Plant) -> None:
+    """A write of a DataFrame that is given up leaves its folder behind."""
+    from omnigraph_core.spark.running import RunningJob
+
+    plant.replace(RunningJob, "_clean_up", _nothing)
+
+
+@bug("tests/spark/test_source.py::test_what_lance_makes_of_pushed_filters", r"In\(attribute")
+def a_pushed_filter_hides_a_row(plant: Plant) -> None:
+    """Of the values of an `in` that is pushed down, the first is forgotten."""
+    from omnigraph_core.spark import pushed
+
+    def short(original: Any) -> Any:
+        return lambda column, type_, values: original(column, type_, tuple(values)[1:])
+
+    plant.replace(pushed, "_any_of", short)

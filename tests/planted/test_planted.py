@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.planted.bugs import BUG_VARIABLE, BUGS, REACHED_VARIABLE, Bug
+from tests.planted.bugs import BUG_VARIABLE, REACHED_VARIABLE, Bug
+from tests.planted.verbs import BUGS
 from tests.support import warm
 from tests.support.processes import REPOSITORY, clean_environment
 

@@ -13,7 +13,7 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.spark import driver, submit
 from omnigraph_core.spark.options import SparkOptions
-from omnigraph_core.spark.spec import JobSpec
+from omnigraph_core.spark.spec import JobKind
 from tests.support.programs import require_program
 
 SPARK = SparkOptions()
@@ -47,12 +47,26 @@ def spark_context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     patch.undo()
 
 
+@pytest.fixture(scope="session")
+def spark_session(spark_context: Any) -> Any:
+    """The same Spark, with the data source."""
+    from pyspark.sql import SparkSession
+
+    from omnigraph_core.spark.source import OmnigraphSource
+
+    session = SparkSession.builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    session.dataSource.register(OmnigraphSource)
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    return session
+
+
 @pytest.fixture
 def in_process(spark_context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`load(…, spark=…)` uses the shared Spark instead of spark-submit."""
+    """Jobs run in the shared Spark instead of spark-submit."""
 
-    def run(self: submit.Submission, spec: JobSpec) -> None:
-        driver.run(spark_context, spec.graph, spec.operation_id, self._settings)
+    def run(self: submit.Submission, spec: submit.Job) -> None:
+        work = driver.run_export if spec.kind is JobKind.EXPORT else driver.run
+        work(spark_context, spec.place, spec.operation_id, self._settings)
 
     monkeypatch.setattr(submit.Submission, "run", run)
 

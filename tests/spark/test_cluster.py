@@ -16,11 +16,15 @@ from pathlib import Path
 import pytest
 
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.spark.options import SparkOptions
+from omnigraph_core.spark.submit import find_submit
+from tests.spark.nightly import EXAMPLE, SCHEMA, check_example, make_raw
 from tests.spark.twins import leftovers
-from tests.support.processes import Omnigraph, clean_environment
+from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
 from tests.support.programs import require_program
 from tests.support.records import S1, edge, exported, node, write_jsonl
+from tests.support.s3server import S3Server
 from tests.support.writers import check_whole
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
@@ -78,6 +82,36 @@ def _running(folder: Path, name: str, *command: str) -> Iterator[None]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def test_a_pipeline_whose_graph_is_on_s3(
+    master: str, omnigraph: Omnigraph, tmp_path: Path, s3_server: S3Server
+) -> None:
+    """Only the driver has the credentials: they reach the executors inside the tasks."""
+    make_raw(tmp_path / "raw")
+    place = s3_server.new_location()
+    settings = load_settings({**s3_server.environment, "OMNIGRAPH_ACTOR": "ann"}, tmp_path)
+    graph = Graph.init(place, SCHEMA, settings)
+    assert omnigraph("spark", "package", "--out", "omnigraph.zip").code == 0
+    submit = [str(find_submit(SparkOptions(), settings)), "--master", master, "--py-files", "omnigraph.zip"]
+    done = subprocess.run(
+        [*submit, str(EXAMPLE), str(tmp_path / "raw"), place],
+        cwd=tmp_path,
+        env=clean_environment(
+            SPARK_LOCAL_IP="127.0.0.1",
+            PYSPARK_PYTHON=sys.executable,
+            PYTHONPATH=str(REPOSITORY),
+            **s3_server.environment,
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["2 people"]), done.stderr[-3000:]
+    check_example(graph)
+    for log in tmp_path.rglob("*"):
+        if log.is_file() and log.suffix != ".zip":
+            assert s3_server.environment["AWS_SECRET_ACCESS_KEY"].encode() not in log.read_bytes(), log
 
 
 def test_a_load_with_speculation(omnigraph: Omnigraph, master: str, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from omnigraph_core import layout
 from omnigraph_core.errors import BadDataError, OmnigraphError, StorageError
 from omnigraph_core.graph import Graph, OpenMode
+from omnigraph_core.ids import new_ulid
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
 from omnigraph_core.spark import load as spark_load
@@ -183,6 +187,49 @@ def test_another_writer_was_faster(
             graph.load([more], LoadMode.APPEND, spark=SPARK)
     assert len(nodes(graph, "P")) == 22
     check_whole(graph)
+    assert leftovers(graph) == []
+
+
+def clean_up_everything(graph: Graph) -> None:
+    """Another writer, then upkeep that keeps as little as it may, of files that look two days old."""
+    graph.change(f'query q() {{ insert P {{ k: "{new_ulid()}" }} }}')
+    then = time.time() - 200_000
+    for path in graph.location.path.rglob("*"):
+        if path.parent.name != layout.STAGING_DIR:  # A live record's own time is part of its e-tag.
+            os.utime(path, (then, then))
+    graph.maintain(keep=3, grace_s=0.0)
+    assert not graph.cleanup(keep=1, grace_s=0.0, force=True).has_failed
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_cleanup_takes_nothing_of_a_job_at_work(
+    mode: str, graph: Graph, data: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what its tasks have staged, nor what it reads: after its tasks, and before it publishes."""
+    other = Graph.open(graph.location.uri, settings, OpenMode.READ_WRITE)
+    graph.load([data], LoadMode.MERGE)
+    run, publish, left = Submission.run, graph.door.publish, [1]
+
+    def ran(self: Submission, spec: JobSpec) -> None:
+        run(self, spec)
+        clean_up_everything(other)
+
+    def slow(plan: WritePlan) -> Any:
+        if left:
+            clean_up_everything(other)
+            left.pop()
+        return publish(plan)
+
+    monkeypatch.setattr(Submission, "run", ran)
+    monkeypatch.setattr(graph.door, "publish", slow)
+    rows = [node("P", k=f"new{number}", n=number) for number in range(20)]
+    rows += [node("P", k="p0", n=99)] if mode == "merge" else []
+    graph.load([write_jsonl(Path(data).with_name("more.jsonl"), rows)], LoadMode(mode), spark=SPARK)
+    monkeypatch.undo()
+    found = nodes(graph, "P")
+    assert {f"new{number}" for number in range(20)} <= found.keys()
+    assert (len(found), found["p0"]["n"]) == (42, 99 if mode == "merge" else 0)
+    check_whole(other)
     assert leftovers(graph) == []
 
 

@@ -18,8 +18,9 @@ from pyarrow import orc
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.schema.files import Format
-from omnigraph_core.spark import driver, splits
+from omnigraph_core.spark import check, driver, splits
 from omnigraph_core.spark import load as spark_load
+from omnigraph_core.spark.options import SparkOptions
 from tests.spark.conftest import SPARK
 from tests.spark.twins import Twins, ended
 from tests.support.records import D1, S1, edge, node
@@ -41,9 +42,10 @@ START = [
 
 @pytest.fixture(params=["by the front", "by tasks"])
 def checked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Who asks the rules; tasks do when keys are many, of three parts here."""
+    """Who asks the rules; tasks do when keys are many, of three parts here, with the committed rows dealt."""
     if request.param == "by tasks":
         monkeypatch.setattr(driver, "parts_to_ask", lambda *_: 3)
+        monkeypatch.setattr(check, "pays_to_deal", lambda texts, rows: rows > 0)
     return str(request.param)
 
 
@@ -171,7 +173,7 @@ def test_several_inputs_of_every_format(twins: Twins, tmp_path: Path) -> None:
         {"k": [f"r{number}" for number in range(20)], "n": pa.array([*range(19), 100], pa.int32())}
     )
     pq.write_table(bad, tmp_path / "bad.parquet", row_group_size=6)
-    found = twins.load([str(tmp_path / "bad.parquet")], "append", type_name="P")
+    found = twins.load([str(tmp_path / "bad.parquet")], "append", type="P")
     assert found.failure is not None
     assert "bad.parquet:20" in found.failure[1]
 
@@ -241,7 +243,7 @@ def test_the_worked_example(new_graph: Callable[[str, str], Graph], tmp_path: Pa
 
 def test_a_type_can_be_named(twins: Twins, tmp_path: Path) -> None:
     pyarrow.csv.write_csv(pa.table({"k": ["a", "b"]}), tmp_path / "people.csv")
-    found = twins.load([str(tmp_path / "people.csv")], "merge", type_name="P", format_=Format.CSV)
+    found = twins.load([str(tmp_path / "people.csv")], "merge", type="P", format=Format.CSV)
     assert found.outcome is not None
     assert found.outcome["counts"] == {"node:P": 2}
 
@@ -255,20 +257,39 @@ def test_a_format_that_only_spark_reads(twins: Twins, tmp_path: Path) -> None:
         pq.write_table(table, tmp_path / f"{name}.parquet")
         orc.write_table(table, tmp_path / f"{name}.orc")
     reader = replace(SPARK, reader="orc")
-    parquet = ended(twins.local, [str(tmp_path / "bad.parquet")], "append", type_name="P")
-    mine = ended(twins.spark, [str(tmp_path / "bad.orc")], "append", type_name="P", spark=reader)
+    parquet = ended(twins.local, [str(tmp_path / "bad.parquet")], "append", type="P")
+    mine = ended(twins.spark, [str(tmp_path / "bad.orc")], "append", type="P", spark=reader)
     assert parquet.failure is not None
     assert mine.failure == (parquet.failure[0], parquet.failure[1].replace("bad.parquet", "bad.orc"), None)
-    parquet = ended(twins.local, [str(tmp_path / "good.parquet")], "merge", type_name="P")
-    mine = ended(twins.spark, [str(tmp_path / "good.orc")], "merge", type_name="P", spark=reader)
+    parquet = ended(twins.local, [str(tmp_path / "good.parquet")], "merge", type="P")
+    mine = ended(twins.spark, [str(tmp_path / "good.orc")], "merge", type="P", spark=reader)
     assert mine == parquet
     assert ended(twins.spark, [str(tmp_path / "good.orc")], "append", spark=reader).failure is not None
     broken = ended(
         twins.spark,
         [str(tmp_path / "good.orc")],
         "append",
-        type_name="P",
+        type="P",
         spark=replace(SPARK, reader="nothing"),
     )
     assert broken.failure is not None
     assert "nothing" in broken.failure[1]
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_keys_in_another_order_are_refused(
+    mode: str, new_graph: Callable[[str, str], Graph], tmp_path: Path
+) -> None:
+    """A task does not see the edges of another, which would have to follow."""
+    twins = Twins(new_graph, "node P { a: String b: String @key(a, b) } edge E: P -> P", tmp_path)
+    records = [node("P", id='["y","x"]', a="x", b="y"), node("P", a="p", b="q")]
+    path = twins.file("in.jsonl", records)
+    assert ended(twins.local, [path], mode).failure is None
+    failure = ended(twins.spark, [path], mode, spark=SparkOptions()).failure
+    assert failure is not None
+    assert 'in.jsonl:1: P.id: id \'["y","x"]\' is not the id its key gives' in failure[1]
+    assert "only a load without Spark" in failure[1]
+    bad = str(tmp_path / "bad.jsonl")
+    found = ended(twins.spark, [path], mode, spark=SparkOptions(), rejects=bad)
+    assert found.outcome is not None
+    assert (found.outcome["counts"], found.outcome["rejected"]) == ({"node:P": 1}, 1)

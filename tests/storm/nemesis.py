@@ -1,13 +1,15 @@
 """Running one command, and what goes wrong with it.
 
 Kills, errors and pauses at failpoints are chosen by name and count. Shots come at a random moment, cuts and
-disk errors at a system call, network faults at a request. A clock is skewed inside the process alone.
+disk errors at a system call, network faults at a request. A clock is skewed inside the process alone. After
+a power cut the disk shows any subset of what was not synced. A move is what happens before the command.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -21,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.storm.commands import Command
+from tests.storm.power import disk_after_a_cut
 from tests.storm.steps import Fault, Step
 from tests.support.fault_proxy import FaultProxy, Operation
+from tests.support.filetrace import CALLS as FILE_CALLS
 from tests.support.injection import CALLS
 from tests.support.paused import stops
 from tests.support.processes import OMNIGRAPH, REPOSITORY, clean_environment
@@ -66,20 +70,27 @@ class Nemesis:
     directory: Path
     pause_s: float
     proxy: FaultProxy | None = None
+    popen: type[subprocess.Popen[bytes]] = subprocess.Popen
+    """What starts the command where nothing stands before it; others start as the installed one does."""
     counts: dict[str, int] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, step: Step, command: Command) -> Answer:
         done: Answer = getattr(self, f"_{step.fault.value}")(step, command)
         if done.fault and (done.was_killed or step.fault not in DEADLY):
-            with self._guard:
-                self.counts[step.fault.value] = self.counts.get(step.fault.value, 0) + 1
+            self.count(step.fault)
         return done
+
+    def count(self, fault: Fault) -> None:
+        with self._guard:
+            self.counts[fault.value] = self.counts.get(fault.value, 0) + 1
 
     # ---- faults ----
 
     def _none(self, step: Step, command: Command) -> Answer:
         return self._finish(self._start(command), command)
+
+    _move = _none
 
     def _kill(self, step: Step, command: Command) -> Answer:
         return self._at_failpoint(step, command, "kill")
@@ -137,12 +148,24 @@ class Nemesis:
             was_hit = b"INJECTED" in Path(log.name).read_bytes()
         return done if was_hit or done.was_killed else Answer(done.code, done.out, done.err)
 
+    def _power(self, step: Step, command: Command) -> Answer:
+        """Traced to its end; then the disk is as it was at some moment before that, or at the end."""
+        graph = Path(command.argv[command.argv.index("--store") + 1])
+        with tempfile.TemporaryDirectory(dir=self.directory) as folder:
+            before, log = Path(folder, "before"), Path(folder, "trace.log")
+            shutil.copytree(graph, before)
+            options = ["-f", "-y", "-xx", "-s", "10000000", "-e", f"trace={FILE_CALLS}", "-o", str(log)]
+            process = self._start(command, ["strace", *options], OMNIGRAPH_WARM="", OMNIGRAPH_FSYNC="on")
+            done = self._finish(process, command, "power cut at the end")
+            cut = disk_after_a_cut(before, log, graph, random.Random(step.place))
+        return done if cut is None else Answer(-signal.SIGKILL, "", "", cut)
+
     def _skew(self, step: Step, command: Command) -> Answer:
         """Its wall clock is hours or days off; its monotonic one is not."""
         skew = random.Random(step.place).choice((-90_000, -5_000, -60, 60, 5_000, 90_000))
         paths = os.pathsep.join([str(STARTUP), str(REPOSITORY)])
         more = {SKEW_VARIABLE: str(skew), "PYTHONPATH": paths, "OMNIGRAPH_WARM": ""}
-        return self._finish(self._start(command, **more), command, f"clock {skew:+d} s")
+        return self._finish(self._start(command, [], **more), command, f"clock {skew:+d} s")
 
     def _network(self, step: Step, command: Command) -> Answer:
         """One request among those of everybody, of this kind, from now on."""
@@ -159,7 +182,8 @@ class Nemesis:
     def _start(
         self, command: Command, prefix: list[str] | None = None, **more: str
     ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        popen = self.popen if prefix is None else subprocess.Popen
+        return popen(
             [*(prefix or []), str(OMNIGRAPH), *command.argv],
             env=clean_environment(**{**self.environment, **more}),
             cwd=self.directory,

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
-from tests.storm.commands import command, schema
+from tests.storm.commands import Command, command, schema
 from tests.storm.journal import Journal
 from tests.storm.model import Key, Listed, Row, parsed
 from tests.storm.nemesis import Nemesis
-from tests.storm.steps import LOCAL, OTHERS, REMOTE, REPLAYABLE, WEIGHTS, Step, Verb, first_step, program
+from tests.storm.steps import (
+    LOCAL,
+    OTHERS,
+    REMOTE,
+    REPLAYABLE,
+    WEIGHTS,
+    Fault,
+    Step,
+    Verb,
+    first_step,
+    program,
+)
 from tests.storm.verdict import Verdict
+from tests.support import warm
 from tests.support.fault_proxy import fault_proxy
 from tests.support.processes import OMNIGRAPH, clean_environment
 from tests.support.s3server import S3Server, environment_of, running_server
@@ -60,24 +74,53 @@ class Place:
     def __init__(self, folder: Path, nemesis: Nemesis, graph: str) -> None:
         self.folder, self.nemesis, self.graph = folder, nemesis, graph
         self.journal = Journal(folder / "journal.jsonl")
+        self._at_work = Together()
+        self._moves = 0
 
     def ask(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """A command that nothing happens to."""
-        return subprocess.run(
-            [str(OMNIGRAPH), *argv, "--store", self.graph, "--json"],
-            env=clean_environment(**self.nemesis.environment),
+        full = [str(OMNIGRAPH), *argv, "--store", self.graph, "--json"]
+        with self.nemesis.popen(
+            full,
+            # On a busy machine two seconds may pass between two renewals, and nothing is wrong with that.
+            env=clean_environment(**{**self.nemesis.environment, "OMNIGRAPH_LEASE_TTL": "60"}),
             cwd=self.folder,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=1_800,
-            check=False,
-        )
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            out, err = process.communicate(stdin.encode(), timeout=1_800)
+        return subprocess.CompletedProcess(full, process.returncode, out.decode(), err.decode())
 
     def run(self, step: Step) -> None:
+        if step.fault is Fault.MOVE:
+            with self._at_work.alone():
+                self._move()
+                self._run(step)
+                self._relocate(step)
+        else:
+            with self._at_work.beside():
+                self._run(step)
+
+    def _run(self, step: Step) -> None:
         made = command(step, self.graph, self.journal.commits)
         if made is not None:
             self.journal.call(step, made, self.nemesis.run)
+
+    def _move(self) -> None:
+        """The directory gets another name; what refers to the old one must be noticed by every command."""
+        self._moves += 1
+        target = str(self.folder / f"graph-{self._moves}")
+        Path(self.graph).rename(target)
+        self.graph = target
+        self.nemesis.count(Fault.MOVE)
+
+    def _relocate(self, step: Step) -> None:
+        """Shot at some moment half the time, and then to the end."""
+        if step.pick % 2:
+            argv = ("relocate", "--store", self.graph, "--json")
+            self.nemesis.run(replace(step, fault=Fault.SHOOT), Command(argv, is_write=False))
+        _told(self, "relocate")
 
     def content(self, *ref: str) -> dict[Key, Row] | None:
         done = self.ask("export", *ref)
@@ -86,10 +129,43 @@ class Place:
         return dict(parsed(json.loads(line)) for line in done.stdout.splitlines())
 
 
+class Together:
+    """Many beside each other, or one alone."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        with self._changed:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody begins meanwhile: the condition's lock is held until the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._inside)
+            yield
+
+
 @contextmanager
 def local_place(folder: Path) -> Iterator[Place]:
-    with _warm(folder) as warm:
-        yield _made(Place(folder, Nemesis(warm, folder, pause_s=0.3), str(folder / "graph")))
+    with _warm(folder) as environment:
+        yield _made(Place(folder, Nemesis(environment, folder, pause_s=0.3), str(folder / "graph")))
+
+
+def forked_place(folder: Path, environment: Mapping[str, str]) -> Place:
+    """Commands are forks of this process, with all that was changed in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    nemesis = Nemesis(environment, folder, pause_s=0.3, popen=warm.Popen)
+    return _made(Place(folder, nemesis, str(folder / "graph")))
 
 
 @contextmanager
@@ -97,8 +173,8 @@ def remote_place(folder: Path, server: S3Server | None = None) -> Iterator[Place
     with ExitStack() as stack:
         at = server or stack.enter_context(running_server())
         proxy = stack.enter_context(fault_proxy(at.port))
-        warm = stack.enter_context(_warm(folder))
-        environment = {**warm, **environment_of(proxy.endpoint), "OMNIGRAPH_LEASE_TTL": str(LEASE_S)}
+        started_warm = stack.enter_context(_warm(folder))
+        environment = {**started_warm, **environment_of(proxy.endpoint), "OMNIGRAPH_LEASE_TTL": str(LEASE_S)}
         nemesis = Nemesis(environment, folder, pause_s=2 * LEASE_S, proxy=proxy)
         yield _made(Place(folder, nemesis, at.new_location()))
 
@@ -125,14 +201,22 @@ def _made(place: Place) -> Place:
     return place
 
 
-def storm(place: Place, seed: int, seconds: float, workers: int = WORKERS, *, spark: bool = False) -> Spell:
-    """Random programs side by side until the time is up."""
+def storm(
+    place: Place,
+    seed: int,
+    seconds: float = math.inf,
+    workers: int = WORKERS,
+    *,
+    steps: int | None = None,
+    spark: bool = False,
+) -> Spell:
+    """Random programs side by side, until the time is up or each worker has done so many steps."""
     end = time.monotonic() + seconds
     remote = place.nemesis.proxy is not None
     weights = {**WEIGHTS, Verb.SPARK: 1 if spark else 0}
 
     def work(worker: int) -> None:
-        for step in program(seed, worker, REMOTE if remote else LOCAL, weights):
+        for step in islice(program(seed, worker, REMOTE if remote else LOCAL, weights), steps):
             if time.monotonic() >= end:
                 return
             place.run(step)

@@ -96,11 +96,14 @@ class Fault(StrEnum):
     SHOOT = "shoot"
     CUT = "cut"
     DISK = "disk"
+    POWER = "power"
+    MOVE = "move"
     SKEW = "skew"
     NETWORK = "network"
 
 
-REPLAYABLE = {Fault.NONE: 60, Fault.KILL: 28, Fault.ERROR: 12}
+REPLAYABLE = {Fault.NONE: 56, Fault.KILL: 26, Fault.ERROR: 10, Fault.POWER: 6, Fault.MOVE: 2}
+"""A power cut takes that nobody else is at work."""
 LOCAL = {
     Fault.NONE: 58,
     Fault.KILL: 16,
@@ -110,6 +113,7 @@ LOCAL = {
     Fault.CUT: 2,
     Fault.DISK: 2,
     Fault.SKEW: 2,
+    Fault.MOVE: 1,
 }
 REMOTE = {
     Fault.NONE: 58,

@@ -17,9 +17,9 @@ SEED = 20
 
 
 def test_a_storm(tmp_path: Path) -> None:
-    """A minute, whatever the machine gets done in them."""
+    """As much as a quiet machine does in a minute or two, however long it takes."""
     with local_place(tmp_path) as place:
-        spell = storm(place, SEED, seconds=60.0)
+        spell = storm(place, SEED, steps=25)
     assert spell.wrong == [], f"{spell}\n" + "\n".join(spell.wrong)
     assert spell.commits > 3
     assert sum(spell.faults.values()) > 0
@@ -27,7 +27,7 @@ def test_a_storm(tmp_path: Path) -> None:
 
 def test_a_storm_on_s3(tmp_path: Path, s3_server: S3Server) -> None:
     with remote_place(tmp_path, s3_server) as place:
-        spell = storm(place, SEED, seconds=20.0, workers=3)
+        spell = storm(place, SEED, workers=3, steps=8)
     assert spell.wrong == [], f"{spell}\n" + "\n".join(spell.wrong)
 
 
@@ -61,7 +61,7 @@ def test_a_replay_is_the_same_every_time(tmp_path: Path) -> None:
 def test_a_storm_notices_a_planted_bug(tmp_path: Path) -> None:
     """Without its redo record, a write that dies between its tables leaves them apart."""
     with local_place(tmp_path) as place:
-        spell = replayed(with_bug(place, "skip-the-sidecar"), 2, steps_of(2, 24))
+        spell = replayed(with_bug(place, "skip-the-sidecar"), 2, steps_of(2, 40))
     assert spell.wrong
 
 

@@ -19,7 +19,7 @@ Act = Callable[[Graph, str], object]
 
 def give_leases_away(graph: Graph) -> None:
     """What everybody sees once the leases of a sleeper have run out and others had them."""
-    control = graph.door.storage.control
+    control = graph._storage.control
     for name in control.list(layout.LOCKS_DIR):
         path = f"{layout.LOCKS_DIR}/{name}"
         found = control.get(path)

@@ -18,13 +18,14 @@ CALLS = (
     "unlink,unlinkat,rmdir,mkdir,mkdirat,fsync,fdatasync,sync_file_range,syncfs,copy_file_range,fallocate"
 )
 # Calls that the replay would have to understand if anybody made them.
-UNSUPPORTED = {"writev", "pwritev", "copy_file_range", "fallocate", "syncfs", "sync_file_range"}
+UNSUPPORTED = {"writev", "pwritev", "fallocate", "syncfs", "sync_file_range"}
 
 ACKNOWLEDGED = "acknowledged"
 
 _LINE = re.compile(r"^(?P<pid>\d+)\s+(?P<rest>.*)$")
 _CALL = re.compile(r"^(?P<call>\w+)\((?P<arguments>.*)\)\s+= (?P<result>-?\d+|\?)(?P<after>.*)$", re.DOTALL)
 _DESCRIPTOR = re.compile(r"^(?:AT_FDCWD|\d+)<(?P<path>[^>]*)>")
+_COPIED = re.compile(r"\d+<([^>]*)>, NULL")
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 
 
@@ -82,6 +83,11 @@ def _operation(line: str, root: Path) -> Operation | None:
         return _opened(arguments, match["after"], root)
     descriptor = _DESCRIPTOR.match(arguments)
     strings = [bytes.fromhex(found.replace("\\x", "")) for found in _STRING.findall(arguments)]
+    if call == "copy_file_range":
+        source, target = (_relative(_decoded(each), root) for each in _COPIED.findall(arguments))
+        assert source is not None, "copied from another place"
+        assert target is not None, "copied to another place"
+        return Operation("copy", source, target=target, offset=int(match["result"]))
     if call in ("write", "pwrite64", "ftruncate", "fsync", "fdatasync", *UNSUPPORTED):
         path = _relative(_decoded(descriptor["path"]) if descriptor else "", root)
         if path is None:

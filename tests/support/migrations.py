@@ -96,7 +96,7 @@ def exported(graph: Graph, branch: str = "main", ref: str | None = None) -> list
 
 def main() -> None:
     root, branch, kind = sys.argv[1:]
-    graph = Graph.open(root, load_settings(), OpenMode.READ_ONLY)
+    graph = Graph.open(root, load_settings(), OpenMode.AS_IS)
     graph.apply_schema(WANTED[kind], branch=branch, message=kind, allow_data_loss=kind == HARD)
 
 

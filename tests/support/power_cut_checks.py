@@ -37,16 +37,17 @@ PROBE = "probe"
 
 
 def observe(home: Path) -> World:
-    """Read every branch there is, without writing anything."""
+    """Read every branch and every tag there is, without writing anything."""
     try:
         graph = Graph.open(str(home / "g"), quick(home))
     except GraphNotFound:
         return {}
-    return {branch: _rows(graph, branch) for branch in graph.branches()}
+    tags = {f"tag:{tag.name}": _rows(graph, "main", f"tag:{tag.name}") for tag in graph.tags()}
+    return {branch: _rows(graph, branch) for branch in graph.branches()} | tags
 
 
-def _rows(graph: Graph, branch: str) -> Rows:
-    records = [json.loads(line) for line in b"".join(graph.export(branch=branch)).splitlines()]
+def _rows(graph: Graph, branch: str, ref: str | None = None) -> Rows:
+    records = [json.loads(line) for line in b"".join(graph.export(ref, branch=branch)).splitlines()]
     rows = [_row(record) for record in records]
     assert len(set(rows)) == len(rows), f"a row of {branch} is there twice"
     moods = {str(record["data"].get("mood")) for record in records if record.get("type") == "Person"}

@@ -431,11 +431,13 @@ PROGRAMS = {
 
 
 def main() -> None:
+    from tests.support.power_cut_upkeep import ALL
+
     name, home, said = sys.argv[1:]
     place = Path(home, "g")
     opens = name not in ("init", "roll forward", "complete", "roll back")
     graph = Graph.open(str(place), load_settings(), OpenMode.READ_WRITE) if opens else None
-    PROGRAMS[name].run(graph, Path(home), Path(said))
+    ALL[name].run(graph, Path(home), Path(said))
 
 
 if __name__ == "__main__":

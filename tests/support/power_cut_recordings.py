@@ -30,7 +30,8 @@ from pathlib import Path
 
 from tests.support.filetrace import ACKNOWLEDGED, Operation, parse, record
 from tests.support.power_cut_checks import Commits, check, observe
-from tests.support.power_cut_programs import PROGRAMS, Program, World, facts_of
+from tests.support.power_cut_programs import Program, World, facts_of
+from tests.support.power_cut_upkeep import ALL
 from tests.support.powercut import KEPT, LOST, Disk, Fate, Unsynced, draw, turning_points
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.programs import require_program
@@ -99,7 +100,7 @@ class Recording:
         home = folder / "home"
         Disk(folder / "before").write_to(home, lambda each: KEPT)
         operations = parse(folder / "trace.log", home, folder / "said")
-        return cls(folder, PROGRAMS[(folder / "program").read_text()], operations, observe(home))
+        return cls(folder, ALL[(folder / "program").read_text()], operations, observe(home))
 
     def promised(self, cut: int) -> dict[str, Commits]:
         """What had been acknowledged when the power failed."""

@@ -260,6 +260,13 @@ class Disk:
         head = inode.content[:start].ljust(start, b"\0")
         inode.content = head + operation.data + inode.content[start + len(operation.data) :]
 
+    def _copy(self, operation: Operation) -> None:
+        """So many bytes more of a file that is copied from its beginning."""
+        source, target = self._find(operation.path), self._find(operation.target)
+        if source is not None and target is not None:
+            done = len(target.content)
+            target.content += source.content[done : done + (operation.offset or 0)]
+
     def _truncate(self, operation: Operation) -> None:
         inode = self._find(operation.path)
         if inode is not None and operation.offset is not None:

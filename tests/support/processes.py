@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+"""Before a command: run it as a user who owns nothing."""
 OMNIGRAPH = Path(sys.executable).with_name("omnigraph")
 
 

@@ -32,7 +32,7 @@ def on_a_terminal(
     process = subprocess.Popen(
         [require_program("setsid"), "--ctty", OMNIGRAPH, *map(str, arguments)],
         cwd=cwd,
-        env=clean_environment(**{"TERM": "xterm-256color", "COLUMNS": "", **environment}),
+        env=clean_environment(**{"TERM": "xterm-256color", "COLUMNS": "", "PAGER": "cat", **environment}),
         stdin=slave,
         stdout=slave if stdout is None else stdout,
         stderr=slave,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from omnigraph_cli.command_line import spelled_out
 from omnigraph_cli.tree import build_app
 from tests.support.processes import REPOSITORY
 
@@ -49,7 +50,7 @@ def texts(path: Path) -> Iterator[str]:
 
 def complaint(usage: str) -> str | None:
     """What the command tree does not have of a usage such as `omnigraph blob get|stat ID [--out F]`."""
-    words = usage.replace("\\|", "|").split()[1:]
+    words = spelled_out(usage.replace("\\|", "|").split()[1:])
     commands: list[Any] = [ROOT]
     while words and hasattr(commands[0], "commands") and re.fullmatch(r"[a-z|]+", words[0]):
         names = words.pop(0).split("|")
@@ -76,6 +77,8 @@ def complaint(usage: str) -> str | None:
         ("omnigraph branch lost", "no command lost"),
         ("omnigraph load --dat x", "no option --dat"),
         ("omnigraph init -z", "no option -z"),
+        ("omnigraph --store g branch --json list", None),
+        ("omnigraph --store g brunch list", "no command brunch"),
     ],
 )
 def test_the_check_itself(usage: str, expected: str | None) -> None:

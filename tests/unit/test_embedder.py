@@ -129,14 +129,14 @@ def test_a_redirect_never_carries_the_key_away(status: str, serve: Serve) -> Non
 
 
 def test_a_slow_service_is_given_up_in_time(serve: Serve) -> None:
-    dripping = serve(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100, pause_s=0.05)
+    """Neither ever comes to an end by itself. How many tries the deadline leaves time for is bounded."""
+    dripping = serve(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1000, pause_s=0.05)
     silent = serve(b"", stays=True)
     for server in (dripping, silent):
         settings = replace(SETTINGS, base_url=server.url, timeout_s=0.3, retries=100, deadline_s=1.0)
-        started = time.monotonic()
-        with pytest.raises(EmbedderFailed, match="failed: "):
+        with pytest.raises(EmbedderFailed, match=r"failed: it (did not answer|cannot be reached)"):
             embedder_of(settings).embed("text", 2)
-        assert time.monotonic() - started < 15
+        assert len(server.asked) <= 2
     settings = replace(SETTINGS, base_url=silent.url, timeout_s=60, deadline_s=60)
     with pytest.raises(EmbedderFailed):
         embedder_of(settings, lambda: 0.2).embed("text", 2)

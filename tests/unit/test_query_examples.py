@@ -283,7 +283,7 @@ def test_e74_text_clauses() -> None:
 
 def test_e75_and_e76_rankings() -> None:
     vector = PropertyType(Scalar.VECTOR, dimension=4)
-    nearest = NearestSearch("d", "embedding", 4, ParameterUse("v", vector), query_is_text=False)
+    nearest = NearestSearch("d", "embedding", 4, ParameterUse("v", vector))
     assert read(SEARCHES["E75"], DOCS).ranking == nearest
     assert read(SEARCHES["E76"], DOCS).ranking == FusedSearch(
         nearest, TextSearch(TextFunction.BM25, "d", "body", ParameterUse("t", STRING)), Constant(60, I64)
@@ -299,7 +299,7 @@ def test_a_text_can_be_searched_nearest() -> None:
     )
     ranking = read(text, schema).ranking
     assert isinstance(ranking, NearestSearch)
-    assert (ranking.query_is_text, ranking.model) == (True, "m1")
+    assert ranking.model == "m1"
 
 
 def test_scores_can_be_returned() -> None:

@@ -240,7 +240,7 @@ EXAMPLES = {
     ),
     "E97c unknown": (
         'query c() { insert Person { name: "x", «nick»: "y" } }',
-        "T11: type `Person` has no property `nick`",
+        "T11: a mutation names properties of its type: `Person` has no property `nick`",
     ),
     "E97d undeclared": (
         "query d() { insert Person { name: «$n» } }",
@@ -289,25 +289,31 @@ SEARCH_EXAMPLES = {
     ),
     "E82 blob projection": (
         "query q() { match { $f: File } return { «$f.data» } }",
-        "T24: Blob property `data` cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob: property `data` is one",
     ),
 }
 
 READ_RULES = {
     "T1 for an edge type": ("query q() { match { $x: «Knows» } return { $x } }", "T1: `Knows` is not"),
-    "T3 wrong type": (P + '{ age: «"x"» } } return { $p } }', "T3: property `age` expects I32?, got String"),
+    "T3 wrong type": (
+        P + '{ age: «"x"» } } return { $p } }',
+        "T3: a literal must fit its property: `age` expects I32?, got String",
+    ),
     "T3 list for membership": (
         P + '{ tags: «["b"]» } } return { $p } }',
-        "T3: property `tags` expects one String, got [String]",
+        "T3: a literal must fit its property: `tags` expects one String, got [String]",
     ),
-    "T3 wrong item": (P + "{ tags: «1» } } return { $p } }", "T3: property `tags` expects String?, got I64"),
+    "T3 wrong item": (
+        P + "{ tags: «1» } } return { $p } }",
+        "T3: a literal must fit its property: `tags` expects String?, got I64",
+    ),
     "T7 wrong parameter in braces": (
         "query q($a: String) { match { $p: Person { age: «$a» } } return { $p } }",
-        "T7: property `age` expects I32?, got parameter `$a` of type String",
+        "T7: a value must fit its property: `age` expects I32?, got parameter `$a` of type String",
     ),
     "T7 now in braces": (
         P + "{ joined: «now()» } } return { $p } }",
-        "T7: property `joined` expects Date?, got now() of type DateTime",
+        "T7: a value must fit its property: `joined` expects Date?, got now() of type DateTime",
     ),
     "undeclared variable in braces": (
         P + "{ name: «$typo» } } return { $p } }",
@@ -315,7 +321,7 @@ READ_RULES = {
     ),
     "node as a value": (
         "query q() { match { $q: Person $p: Person { name: «$q» } } return { $p } }",
-        "T7: property `name` expects String, got variable `$q`",
+        "T7: a value must fit its property: `name` expects String, got variable `$q`",
     ),
     "rebound": (
         P + "«$p: Company» } return { $p } }",
@@ -449,27 +455,27 @@ READ_RULES = {
 SEARCH_RULES = {
     "T3 vector in braces": (
         "query q() { match { $d: Doc { embedding: «[1, 2, 3, 4]» } } return { $d } }",
-        "T3: property `embedding` is a Vector(4), which cannot be matched",
+        "T3: a Vector cannot be matched: property `embedding` is a Vector(4)",
     ),
     "T3 blob in braces": (
         'query q() { match { $f: File { data: «"x"» } } return { $f } }',
-        "T3: property `data` is a Blob, which cannot be matched",
+        "T3: a Blob cannot be matched: property `data` is one",
     ),
     "T24 blob compared": (
         'query q() { match { $f: File «$f.data = "x"» } return { $f } }',
-        "T24: Blob property `data` cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob: property `data` is one",
     ),
     "T24 blob parameter compared": (
         "query q($b: Blob) { match { $d: Doc «$d.title = $b» } return { $d } }",
-        "T24: a Blob cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob",
     ),
     "T24 blob parameter returned": (
         "query q($b: Blob) { match { $d: Doc } return { «$b» } }",
-        "T24: a Blob cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob",
     ),
     "T24 blob parameter counted": (
         "query q($b: Blob) { match { $d: Doc } return { count(«$b») as n } }",
-        "T24: a Blob cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob",
     ),
     "T21 score of rrf by its name": (
         "query q($t: String) { match { $d: Doc } return { $d.slug, "
@@ -536,11 +542,11 @@ SEARCH_RULES = {
     ),
     "T24 counting blobs": (
         "query q() { match { $f: File } return { count(«$f.data») as n } }",
-        "T24: Blob property `data` cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob: property `data` is one",
     ),
     "T24 ordering by a blob": (
         "query q() { match { $f: File } return { $f } order { «$f.data» } }",
-        "T24: Blob property `data` cannot be read in a query",
+        "T24: a query cannot return, compare, order by or aggregate a Blob: property `data` is one",
     ),
     "a search after another key": (
         D + "order { $d.rank, «bm25($d.title, $t)» } }",
@@ -559,7 +565,7 @@ SEARCH_RULES = {
 MUTATION_RULES = {
     "T3 wrong literal": (
         "query q() { insert Person { name: «1» } }",
-        "T3: property `name` expects String, got I64",
+        "T3: a literal must fit its property: `name` expects String, got I64",
     ),
     "T3 enum": (
         'query q() { insert Company { name: "a", size: «"huge"» } }',
@@ -567,27 +573,27 @@ MUTATION_RULES = {
     ),
     "T3 scalar for a list": (
         'query q() { insert Person { name: "a", tags: «"b"» } }',
-        "T3: property `tags` expects [String]?, got String",
+        "T3: a literal must fit its property: `tags` expects [String]?, got String",
     ),
     "T3 in a predicate": (
         'query q() { delete Person where age = «"x"» }',
-        "T3: property `age` expects I32?, got String",
+        "T3: a literal must fit its property: `age` expects I32?, got String",
     ),
     "T3 endpoint": (
         'query q() { insert Knows { from: «1», to: "b" } }',
-        "T3: property `from` expects String, got I64",
+        "T3: a literal must fit its property: `from` expects String, got I64",
     ),
     "T7 wrong parameter": (
         "query q($a: String) { update Person set { age: «$a» } where age = 1 }",
-        "T7: property `age` expects I32?, got parameter `$a` of type String",
+        "T7: a value must fit its property: `age` expects I32?, got parameter `$a` of type String",
     ),
     "T7 list in a predicate": (
         'query q() { delete Person where tags = «"a"» }',
-        "T7: property `tags` is a [String]?, which cannot be compared",
+        "T7: only scalars can be compared: property `tags` is a [String]?",
     ),
     "T7 now into a Date": (
         "query q() { update Person set { joined: «now()» } where age = 1 }",
-        "T7: property `joined` expects Date?, got now() of type DateTime",
+        "T7: a value must fit its property: `joined` expects Date?, got now() of type DateTime",
     ),
     "T10 unknown type": (
         "query q() { insert «Nope» { a: 1 } }",
@@ -595,11 +601,11 @@ MUTATION_RULES = {
     ),
     "T11 id is not addressable": (
         'query q() { delete Person where «id» = "a" }',
-        "T11: type `Person` has no property `id`",
+        "T11: a mutation names properties of its type: `Person` has no property `id`",
     ),
     "T11 endpoint of a node": (
         'query q() { delete Person where «from» = "a" }',
-        "T11: type `Person` has no property `from`",
+        "T11: a mutation names properties of its type: `Person` has no property `from`",
     ),
     "T13 endpoint twice": (
         'query q() { insert Knows { from: "a", to: "b", «to»: "c" } }',
@@ -613,15 +619,15 @@ MUTATION_RULES = {
 DOC_MUTATION_RULES = {
     "T3 vector length": (
         'query q() { insert Doc { slug: "a", title: "t", body: "b", embedding: «[1, 2]» } }',
-        "T3: property `embedding` expects 4 values, got 2",
+        "T3: a literal must fit its property: `embedding` expects 4 values, got 2",
     ),
     "T7 vector parameter": (
         'query q($v: Vector(3)) { insert Doc { slug: "a", title: "t", body: "b", embedding: «$v» } }',
-        "T7: property `embedding` expects 4 values, got parameter `$v` of type Vector(3)",
+        "T7: a value must fit its property: `embedding` expects 4 values, got parameter `$v`",
     ),
     "T11 blob in a predicate": (
         'query q() { delete File where «data» = "x" }',
-        "T11: property `data` is a Blob, which cannot be in a predicate",
+        "T11: a Blob cannot be in a predicate: property `data` is one",
     ),
     "T12 embedded vector without its source": (
         'query q() { insert «Doc» { slug: "a", title: "t" } }',

@@ -172,4 +172,3 @@ def test_no_secret_is_ever_shown() -> None:
     shown = f"{settings!r} {settings.s3} {storage!r} {lance} {lance!r} {sent!r}"
     for secret in (SECRET, TOKEN, "the-key-id"):
         assert secret not in shown
-    assert lance.redact(f"denied: {TOKEN}, {SECRET}") == "denied: ***, ***"

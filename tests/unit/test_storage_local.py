@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from omnigraph_core import faults
 from omnigraph_core.errors import ErrorKind
 from omnigraph_core.storage.control import InvalidObjectPath, ObjectChanged
 from omnigraph_core.storage.failures import StorageFailure
+from omnigraph_core.storage.folder_lock import FolderBusy
 from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.storage.sync import Syncer
 
@@ -102,6 +104,26 @@ def test_a_killed_writer_leaves_the_old_or_the_new_bytes(
     # The dead writer holds nothing: the next one gets through.
     store.put(target, b"next")
     assert found is None or store.get(target) != found
+
+
+@pytest.mark.parametrize("verb", ["put", "replace", "delete"])
+def test_a_folder_that_another_holds_is_waited_for_in_vain_and_named(verb: str, tmp_path: Path) -> None:
+    root = tmp_path / "graph"
+    store = LocalControlStore(root, Syncer(enabled=False), timeout_s=0.0)
+    e_tag = store.put("d/old", b"old")
+    stopped = os.open(root / "d", os.O_RDONLY)
+    try:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        with pytest.raises(FolderBusy) as caught:
+            store.delete("d/old") if verb == "delete" else _write(store, verb, e_tag)
+    finally:
+        os.close(stopped)
+    assert caught.value.kind is ErrorKind.BUSY
+    assert f"process {os.getpid()} is replacing a file in {root / 'd'}" in caught.value.message
+    found = store.get("d/old")
+    assert found is not None
+    assert (found.data, found.e_tag) == (b"old", e_tag)
+    _write(store, "replace", e_tag)
 
 
 @pytest.mark.parametrize("verb", ["create", "put"])

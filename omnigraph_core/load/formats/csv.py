@@ -126,7 +126,9 @@ class _CsvReader:
 
     def read(self, cut: Cut) -> _ReadCut:
         tables, refused = halving(cut.records, self._read_fast, _EXACT_RECORDS)
-        pieces = [TypedRows(self._entity, rows, self._source, part.numbers) for part, rows in tables]
+        pieces = [
+            TypedRows(self._entity, rows, self._source, part.numbers, given) for part, (rows, given) in tables
+        ]
         violations = [self._misquoted(each) for each in cut.misquoted]
         for records in refused:
             good, bad = self._read_exact(records)
@@ -136,8 +138,8 @@ class _CsvReader:
 
     # ---- fast ----
 
-    def _read_fast(self, records: Lines) -> pa.Table:
-        """The rows of the records, or Unfit."""
+    def _read_fast(self, records: Lines) -> tuple[pa.Table, pa.Array | None]:
+        """The rows and given ids of the records, or Unfit."""
         try:
             texts = self._parse(records)
             columns = {name: texts.column(name).combine_chunks() for name in self._columns}

@@ -50,4 +50,20 @@ def _merged(pieces: list[TypedRows]) -> TypedRows:
     lines: pa.Array = pa.concat_arrays([piece.lines for piece in pieces])
     rows = pa.concat_tables([piece.rows for piece in pieces]).combine_chunks()
     order = pc.sort_indices(lines)
-    return TypedRows(pieces[0].entity, rows.take(order), pieces[0].source, lines.take(order))
+    given = _given(pieces)
+    return TypedRows(
+        pieces[0].entity,
+        rows.take(order),
+        pieces[0].source,
+        lines.take(order),
+        None if given is None else given.take(order),
+    )
+
+
+def _given(pieces: list[TypedRows]) -> pa.Array | None:
+    if all(piece.given is None for piece in pieces):
+        return None
+    nulls = (pa.nulls(len(piece.lines), pa.utf8()) for piece in pieces)
+    return pa.concat_arrays(
+        [none if piece.given is None else piece.given for piece, none in zip(pieces, nulls, strict=True)]
+    )

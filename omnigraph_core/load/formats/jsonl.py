@@ -90,7 +90,7 @@ class _BlockReader:
         pieces: list[TypedRows] = []
         for entity, group in named:
             tables, unfit = halving(group, partial(read_rows, entity=entity), _EXACT_LINES)
-            pieces += [TypedRows(entity, rows, source, part.numbers) for part, rows in tables]
+            pieces += [TypedRows(entity, rows, source, part.numbers, given) for part, (rows, given) in tables]
             refused += unfit
         exact, violations = self._read_exact(source, refused)
         return _ReadBlock(by_type(pieces + exact), violations)

@@ -80,8 +80,8 @@ def _is_numeric(values: Iterable[object]) -> bool:
     return False
 
 
-def read_rows(lines: Lines, entity: EntityType) -> pa.Table:
-    """The rows of lines that all name `entity`, as `TypedRows` has them; or Unfit."""
+def read_rows(lines: Lines, entity: EntityType) -> tuple[pa.Table, pa.Array | None]:
+    """The rows and given ids of lines that all name `entity`, as `TypedRows` has them; or Unfit."""
     shape = Shape.of(lines, entity)
     try:
         return _read_shaped(lines, entity, shape)
@@ -91,7 +91,7 @@ def read_rows(lines: Lines, entity: EntityType) -> pa.Table:
         return _read_shaped(lines, entity, shape.widest)
 
 
-def _read_shaped(lines: Lines, entity: EntityType, shape: Shape) -> pa.Table:
+def _read_shaped(lines: Lines, entity: EntityType, shape: Shape) -> tuple[pa.Table, pa.Array | None]:
     try:
         parsed = parse(lines, _envelope_schema(entity, shape), "error")
         columns = _data_columns(lines, entity, parsed, shape)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from omnigraph_core.errors import StorageError
 from omnigraph_core.load.formats.compressed import DamagedInput
 from omnigraph_core.load.formats.file_columns import check_columns
+from omnigraph_core.load.formats.given_ids import compare_ids, not_its_id
 from omnigraph_core.load.formats.limits import PARQUET_BATCH_BYTES
 from omnigraph_core.load.formats.parquet_sizes import batch_rows, dictionary_columns
 from omnigraph_core.load.formats.side_by_side import in_order
@@ -88,7 +89,7 @@ class ParquetSource:
         self, entity: EntityType, groups: Sequence[int] | None = None
     ) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         with self._opened() as file:
-            _check_types(file.schema_arrow, entity, self.name)
+            check_types(file.schema_arrow, entity, self.name)
             sizes = [
                 file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)
             ]
@@ -136,7 +137,8 @@ class ParquetSplit(ParquetSource):
         return self._read(entity, self._groups)
 
 
-def _check_types(schema: pa.Schema, entity: EntityType, source: str) -> None:
+def check_types(schema: pa.Schema, entity: EntityType, source: str) -> None:
+    """Raise one InvalidRecords that lists every column that is missing, unknown or of another type."""
     check_columns(schema.names, entity, source, None)
     violations = []
     for field in schema:
@@ -150,12 +152,24 @@ def _check_types(schema: pa.Schema, entity: EntityType, source: str) -> None:
         raise InvalidRecords(tuple(violations), len(violations))
 
 
-def read_parquet(
-    source: ParquetSource, entity: EntityType, violations: Violations, progress: Progress = silent
-) -> Iterator[TypedRows]:
-    """Every good row of a file; what is wrong with the others goes to `violations`.
+class TypedBatches(Protocol):
+    """Rows of one type that have types already: a Parquet file, or what a caller holds as Arrow."""
 
-    Raises InvalidRecords at once for columns that cannot be taken. A file without rows gives
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int | None: ...
+
+    def batches(self, entity: EntityType) -> Iterator[tuple[int, int, pa.RecordBatch]]: ...
+
+
+def read_typed(
+    source: TypedBatches, entity: EntityType, violations: Violations, progress: Progress = silent
+) -> Iterator[TypedRows]:
+    """Every good row of a source; what is wrong with the others goes to `violations`.
+
+    Raises InvalidRecords at once for columns that cannot be taken. A source without rows gives
     one piece without rows: it still says which type it is about.
     """
     size = source.size or 0
@@ -170,7 +184,7 @@ def read_parquet(
         progress(ProgressEvent("read", done, source.size, "bytes"))
         if converted.rows.num_rows:
             found = True
-            yield TypedRows(entity, converted.rows, source.name, converted.lines)
+            yield TypedRows(entity, converted.rows, source.name, converted.lines, converted.given)
     if not found:
         yield no_rows(entity, source.name)
 
@@ -186,11 +200,11 @@ def read_batches(
     first = 1
     for batch in batches:
         if first == 1:
-            _check_types(batch.schema, entity, source)
+            check_types(batch.schema, entity, source)
         converted = _convert(batch, entity, first)
         _report(converted, entity, source, violations)
         first += batch.num_rows
-        yield TypedRows(entity, converted.rows, source, converted.lines)
+        yield TypedRows(entity, converted.rows, source, converted.lines, converted.given)
     if first == 1:
         yield no_rows(entity, source)
 
@@ -203,6 +217,7 @@ class _Converted:
     first: int
     rows: pa.Table
     lines: pa.Array
+    given: pa.Array | None
     faults: list[tuple[str | None, Fault]]
 
 
@@ -225,13 +240,14 @@ def _convert(batch: pa.RecordBatch, entity: EntityType, first: int) -> _Converte
             columns[prop.name] = absent_column(prop, batch.num_rows)
     columns.setdefault(ID_COLUMN, pa.nulls(batch.num_rows, pa.utf8()))
     rows = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
-    rows, more = _identified(rows, entity, _good(faults, batch.num_rows))
+    rows, given, more = _identified(rows, entity, _good(faults, batch.num_rows))
     faults += more
     lines = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
     if faults:
         mask = _good(faults, batch.num_rows)
         rows, lines = rows.filter(mask).combine_chunks(), lines.filter(mask)
-    return _Converted(batch, first, rows, lines, faults)
+        given = None if given is None else given.filter(mask)
+    return _Converted(batch, first, rows, lines, given, faults)
 
 
 def _missing(name: str) -> Any:
@@ -248,14 +264,13 @@ def _good(faults: list[tuple[str | None, Fault]], number: int) -> pa.Array:
 
 def _identified(
     rows: pa.Table, entity: EntityType, good: pa.Array
-) -> tuple[pa.Table, list[tuple[str | None, Fault]]]:
-    """Rows with the ids of keyed nodes filled in, and the ids that are wrong."""
+) -> tuple[pa.Table, pa.Array | None, list[tuple[str | None, Fault]]]:
+    """Rows with the ids of keyed nodes filled in, the ids they came with, and those that are wrong."""
     given = rows.column(ID_COLUMN).combine_chunks()
     if not isinstance(entity, NodeType) or entity.key is None:
         empty = pc.fill_null(pc.equal(given, ""), False)
-        return rows, [(ID_COLUMN, Fault(empty, lambda row: "an id must not be empty"))] if any_true(
-            empty
-        ) else []
+        fault = Fault(empty, lambda row: "an id must not be empty")
+        return rows, None, [(ID_COLUMN, fault)] if any_true(empty) else []
     if any_true(pc.invert(good)):
         # A key is only made of values that are right; the others are on their way out.
         canonical = key_ids(rows.filter(good).combine_chunks(), entity.key, entity)
@@ -263,15 +278,14 @@ def _identified(
     else:
         canonical = key_ids(rows, entity.key, entity)
     rows = rows.set_column(0, rows.schema.field(ID_COLUMN), canonical)
-    other = pc.fill_null(pc.not_equal(given, canonical), False)
-    if not any_true(other):
-        return rows, []
+    found = compare_ids(given, canonical, rows, entity)
+    if found.wrong is None:
+        return rows, found.renamed, []
 
     def describe(row: int) -> str:
-        found, right = clipped(given[row].as_py()), clipped(canonical[row].as_py())
-        return f"id '{found}' is not the id its key gives, '{right}'"
+        return not_its_id(given[row].as_py(), canonical[row].as_py())
 
-    return rows, [(ID_COLUMN, Fault(other, describe))]
+    return rows, found.renamed, [(ID_COLUMN, Fault(found.wrong, describe))]
 
 
 def _report(converted: _Converted, entity: EntityType, source: str, violations: Violations) -> None:
@@ -285,13 +299,13 @@ def _report(converted: _Converted, entity: EntityType, source: str, violations: 
     def word(place: tuple[int, int]) -> Violation:
         row, number = place
         name, fault = converted.faults[number]
-        record = _record(converted.batch, row)
+        record = record_text(converted.batch, row)
         return Violation(fault.describe(row), source, converted.first + row, entity.name, name, record)
 
     violations.add_worded(sorted(found), word)
 
 
-def _record(batch: pa.RecordBatch, row: int) -> bytes:
+def record_text(batch: pa.RecordBatch, row: int) -> bytes:
     """A row as JSON, as closely as JSON can represent it: for people, and for the rejects file."""
     values = {name: _plain(batch.column(name)[row]) for name in batch.schema.names}
     return json.dumps(values, ensure_ascii=False, default=_text).encode("utf-8", "replace")

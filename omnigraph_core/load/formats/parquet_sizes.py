@@ -28,12 +28,18 @@ def batch_rows(file: pq.ParquetFile, dictionaries: pq.ParquetFile, bytes_max: in
         group = file.metadata.row_group(number)
         if not group.num_rows:
             continue
+        _refuse_damaged(file, number)
         columns = [group.column(each) for each in range(group.num_columns)]
         doubtful = [each.path_in_schema for each in columns if _is_doubtful(each, bytes_max)]
         longest = _longest(dictionaries, number, doubtful)
         stored = sum(_bytes(each, longest.get(each.path_in_schema.partition(".")[0], 0)) for each in columns)
         widest = max(widest, stored / group.num_rows)
     return max(1, min(PARQUET_BATCH_ROWS, int(bytes_max // max(widest, 1))))
+
+
+def _refuse_damaged(file: pq.ParquetFile, group: int) -> None:
+    """Read a row, which raises for columns that are described wrongly; asking for them ends the process."""
+    next(file.iter_batches(batch_size=1, row_groups=[group]), None)
 
 
 def dictionary_columns(file: pq.ParquetFile) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph_core.load.formats.given_ids import compare_ids
 from omnigraph_core.load.formats.lines import Lines
 from omnigraph_core.schema import EntityType, NodeType, PropertyType, Scalar
 from omnigraph_core.schema.arrow import arrow_type
@@ -71,17 +72,18 @@ def json_type(type_: PropertyType, *, numeric: bool) -> pa.DataType:
     return pa.list_(item) if type_.is_list else item
 
 
-def identified(rows: pa.Table, entity: EntityType) -> pa.Table:
-    """Rows with the ids of keyed nodes filled in, and given ids compared with them."""
-    given = rows.column(ID_COLUMN)
+def identified(rows: pa.Table, entity: EntityType) -> tuple[pa.Table, pa.Array | None]:
+    """Rows with the ids of keyed nodes filled in, and the ids they came with instead, if any did."""
+    given = rows.column(ID_COLUMN).combine_chunks()
     if not isinstance(entity, NodeType) or entity.key is None:
         if any_true(pc.equal(given, "")):
             raise Unfit
-        return rows
+        return rows, None
     canonical = key_ids(rows, entity.key, entity)
-    if any_true(pc.not_equal(given, canonical)):
+    found = compare_ids(given, canonical, rows, entity)
+    if found.wrong is not None:
         raise Unfit
-    return rows.set_column(0, rows.schema.field(ID_COLUMN), canonical)
+    return rows.set_column(0, rows.schema.field(ID_COLUMN), canonical), found.renamed
 
 
 def convert(column: pa.Array, type_: PropertyType) -> pa.Array:

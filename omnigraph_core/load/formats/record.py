@@ -10,6 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from omnigraph_core.ids import canonical_scalar, entity_id
+from omnigraph_core.load.formats.given_ids import is_same_key, not_its_id
 from omnigraph_core.load.formats.limits import MISTAKES_PER_RECORD_MAX
 from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.records import dataclass
@@ -18,7 +19,6 @@ from omnigraph_core.schema import EntityType, NodeType, Scalar
 from omnigraph_core.schema.arrow import table_schema
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.values.columns import column
-from omnigraph_core.values.shown import clipped
 
 RESERVED = frozenset(
     {
@@ -40,6 +40,8 @@ class Record:
     line: int
     text: bytes
     entity: EntityType | None = None
+    given: str | None = None
+    """The id it came with, if that is its own with the members of the key in another order."""
     values: dict[str, object] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
 
@@ -60,16 +62,19 @@ class Collected:
     entity: EntityType
     columns: dict[str, list[object]]
     lines: list[int] = field(default_factory=list)
+    given: list[str | None] = field(default_factory=list)
 
     def append(self, record: Record) -> None:
         self.lines.append(record.line)
+        self.given.append(record.given)
         for name, values in self.columns.items():
             values.append(record.values.get(name))
 
     def typed_rows(self, source: str) -> TypedRows:
         arrays = [self._array(name) for name in self.columns]
         rows = pa.Table.from_arrays(arrays, schema=table_schema(self.entity))
-        return TypedRows(self.entity, rows, source, pa.array(self.lines, pa.int64()))
+        given = pa.array(self.given, pa.utf8()) if any(each is not None for each in self.given) else None
+        return TypedRows(self.entity, rows, source, pa.array(self.lines, pa.int64()), given)
 
     def _array(self, name: str) -> pa.Array:
         prop = self.entity.find_property(name)
@@ -94,7 +99,7 @@ def finish_identity(record: Record, entity: EntityType) -> None:
 
 
 def _identify(record: Record, entity: NodeType, columns: Sequence[str]) -> None:
-    """Give a keyed node its canonical id; an id in the record must be the same."""
+    """Give a keyed node its canonical id; an id in the record must have the same members."""
     given = record.values.get(ID_COLUMN)
     members = [record.values.get(name) for name in columns]
     if any(member is None for member in members):
@@ -106,5 +111,8 @@ def _identify(record: Record, entity: NodeType, columns: Sequence[str]) -> None:
     texts = [canonical_scalar(member, single=single) for member, single in zip(members, singles, strict=True)]
     canonical = entity_id(texts)
     if isinstance(given, str) and given != canonical:
-        record.wrong(f"id '{clipped(given)}' is not the id its key gives, '{clipped(canonical)}'", ID_COLUMN)
+        if is_same_key(given, texts):
+            record.given = given
+        else:
+            record.wrong(not_its_id(given, canonical), ID_COLUMN)
     record.values[ID_COLUMN] = canonical

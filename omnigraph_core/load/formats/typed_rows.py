@@ -17,12 +17,15 @@ class TypedRows:
     and types, but is not validated: required columns may hold nulls. `id` is null
     where the record gave none; for a keyed node it is the canonical id, null only
     where a key member is. `lines` (int64, from 1) says where in `source` each row was.
+    `given` is the id a keyed node came with where it is the canonical one with its members
+    in another order, else null; None if that is so nowhere.
     """
 
     entity: EntityType
     rows: pa.Table
     source: str
     lines: pa.Array
+    given: pa.Array | None = None
 
 
 def no_rows(entity: EntityType, source: str) -> TypedRows:

@@ -1,16 +1,16 @@
 """Columns that have types already, as those of Parquet: which ones a property takes, without loss.
 
-A column is refused as a whole when its type could lose something in every value (I64 to
-I32, F64 to F32, a text for a number). Within a type that fits, single values can still be
-wrong: an integer that no float of the width equals, a moment with a part below the
-millisecond, a day with hours, NaN, a null in a list. These are found for all rows at
-once, and said row by row.
+A column is refused as a whole when its type could lose something in every value (F64 to F32,
+a text for a number). Within a type that fits, single values can still be wrong: an integer out
+of range (data frames have 64 bits where 32 are meant), or one that no float of the width equals,
+a moment with a part below the millisecond, a day with hours, NaN, a null in a list. These are
+found for all rows at once, and said row by row.
 
 | property | Arrow types |
 |---|---|
 | String, enum, `id` and ends | string, large_string, string_view |
 | Bool | bool |
-| I32 I64 U32 U64 | integers of which every value fits |
+| I32 I64 U32 U64 | integers of any width, in range |
 | F32 | float16, float32, integers if exact |
 | F64 | float16, float32, float64, integers if exact |
 | Date | date32, date64 of whole days |
@@ -37,6 +37,7 @@ from omnigraph_core.schema.arrow import arrow_type
 from omnigraph_core.times import DAY_MAX, DAY_MIN, DAY_MS, MS_MAX, MS_MIN
 from omnigraph_core.values.arrays import any_true
 from omnigraph_core.values.columns import blob_column
+from omnigraph_core.values.scalars import INTEGER_RANGES
 from omnigraph_core.values.shown import clipped
 
 _STRING = PropertyType(Scalar.STRING)
@@ -95,17 +96,10 @@ def _fits_scalar(found: pa.DataType, scalar: Scalar) -> bool:
     if scalar is Scalar.DATE_TIME:
         return bool(is_.is_date(found) or is_.is_timestamp(found))
     if is_.is_integer(found):
-        return scalar in (Scalar.F32, Scalar.F64) or _integer_fits(found, arrow_type(PropertyType(scalar)))
+        return True
     wide = scalar is Scalar.F64 and is_.is_float64(found)
     narrow = scalar in (Scalar.F32, Scalar.F64) and (is_.is_float16(found) or is_.is_float32(found))
     return bool(wide or narrow)
-
-
-def _integer_fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    signed, wants_signed = pa.types.is_signed_integer(found), pa.types.is_signed_integer(wanted)
-    if signed == wants_signed:
-        return bool(found.bit_width <= wanted.bit_width)
-    return bool(wants_signed and found.bit_width < wanted.bit_width)
 
 
 def widen(column: pa.Array, type_: PropertyType = _STRING) -> Widened:
@@ -130,7 +124,37 @@ def _widen_scalars(column: pa.Array, scalar: Scalar) -> Widened:
         return _moments(column)
     if scalar in (Scalar.F32, Scalar.F64):
         return _floats(column, arrow_type(PropertyType(scalar)), scalar.value)
-    return Widened(column.cast(arrow_type(PropertyType(scalar))))
+    if scalar is Scalar.BOOL:
+        return Widened(column)
+    return _integers(column, scalar)
+
+
+def _integers(column: pa.Array, scalar: Scalar) -> Widened:
+    """Integers of any width; those that are out of range are faults."""
+    wanted = arrow_type(PropertyType(scalar))
+    try:
+        return Widened(column.cast(wanted))
+    except pa.ArrowInvalid:
+        low, high = INTEGER_RANGES[scalar]
+        outside = _outside_any(column, low, high)
+    return Widened(
+        column.cast(wanted, safe=False),
+        _faults(outside, lambda row: f"{column[row].as_py()} is out of range for {scalar.value}"),
+    )
+
+
+def _outside_any(column: pa.Array, low: int, high: int) -> pa.Array:
+    """Which values are below or above; a bound that the width cannot express is never crossed."""
+    least, greatest = _bounds(column.type)
+    below = pc.less(column, pa.scalar(max(low, least), column.type))
+    return pc.or_(below, pc.greater(column, pa.scalar(min(high, greatest), column.type)))
+
+
+def _bounds(type_: pa.DataType) -> tuple[int, int]:
+    bits: int = type_.bit_width
+    return (
+        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(type_) else (0, 2**bits - 1)
+    )
 
 
 def _texts(column: pa.Array) -> Widened:

@@ -49,10 +49,10 @@ from omnigraph_core.tables.durability import Barrier, manifest_path, sync_manife
 from omnigraph_core.tables.failures import TableNotFound
 from omnigraph_core.tables.foreign import make_ours
 from omnigraph_core.tables.fork_refs import fork_names
+from omnigraph_core.tables.log_columns import with_columns
 from omnigraph_core.tables.refs import TableRef, control_table
 from omnigraph_core.tables.relocation import relocate_forks
 from omnigraph_core.tables.torn import open_newest_whole, set_aside_torn
-from omnigraph_core.tables.widen import with_columns
 from omnigraph_core.write.actors import Signature
 from omnigraph_core.write.promotion import promote_schema
 from omnigraph_core.write.sidecar import StoredSidecar, forget_sidecar
@@ -247,7 +247,8 @@ class Adoption:
         snapshot = self._publish(before, sidecar.head, updates, held)
         faults.hit("adopt.published")
         barrier = Barrier(self._storage)
-        record_commit(self._tables, sidecar.head, snapshot.on, snapshot.manifest_version, barrier)
+        version = snapshot.manifest_version
+        record_commit(self._tables, sidecar.head, snapshot.on, version, barrier, held.check)
         barrier.sync()
         promote_schema(self._control, sidecar, held.check)
         faults.hit("adopt.promoted")

@@ -20,6 +20,7 @@ from omnigraph_core.maintenance.checks.rows import check_rows
 from omnigraph_core.maintenance.checks.schema import check_schema
 from omnigraph_core.maintenance.checks.seals import check_seals
 from omnigraph_core.maintenance.checks.tables import check_tables
+from omnigraph_core.maintenance.checks.topology import check_topology, check_topology_contents
 from omnigraph_core.maintenance.checks.writes import check_staging, check_writes
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding
@@ -42,6 +43,7 @@ CHECKS: Mapping[str, Check] = {
     "growth": check_growth,
     "leftovers": check_leftovers,
     "foreign": check_foreign,
+    "topology": check_topology,
 }
 
 DEEP_CHECKS: Mapping[str, Check] = {
@@ -49,4 +51,5 @@ DEEP_CHECKS: Mapping[str, Check] = {
     **CHECKS,
     "seals": check_seals,
     "contents": check_contents,
+    "topology contents": check_topology_contents,
 }

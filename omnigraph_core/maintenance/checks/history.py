@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from omnigraph_core import layout
 from omnigraph_core.history.commits import commits_ref
@@ -21,9 +21,10 @@ def check_history(seen: Examination) -> Iterator[Finding]:
     logs = seen.logs
     for name, problem in seen.log_failures.items():
         yield failed("history-damaged", name, problem)
+    reached = {commit.commit_id for name, log in logs.items() for commit in log.history(name)}
     for name, log in logs.items():
         yield from _parents(name, log)
-        yield from _orphans(seen, name, log)
+        yield from _orphans(seen, name, log, reached)
         yield from _head_row(seen, name)
     if seen.commits and not seen.log_failures:
         yield from attempt("commit-unreadable", layout.MANIFEST, _versions, seen)
@@ -50,12 +51,11 @@ def _parents(name: str, log: CommitLog) -> Iterator[Finding]:
                 yield error("commit-parent-missing", f"{name} {commit.commit_id}", text)
 
 
-def _orphans(seen: Examination, name: str, log: CommitLog) -> Iterator[Finding]:
+def _orphans(seen: Examination, name: str, log: CommitLog, reached: Set[str]) -> Iterator[Finding]:
     """Rows of merges that were given up after copying. A live writer's are about to be reached."""
-    reached = {commit.commit_id for commit in log.history(name)}
     orphans = sorted(log.commits.keys() - reached)
     if name in log.heads and orphans and seen.holder(layout.branch_lock(name)) is None:
-        text = f"{len(orphans)} commit rows that its head does not descend from, {orphans[-1]} among them"
+        text = f"{len(orphans)} commit rows that no head descends from, {orphans[-1]} among them"
         yield note("commit-orphans", name, text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from time import time
 
 from omnigraph_core import layout
-from omnigraph_core.errors import StorageError
+from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, attempt, failed, note, warning
 from omnigraph_core.maintenance.limits import UNREFERENCED_GRACE_S, VERSIONS_READ_MAX
@@ -113,9 +113,15 @@ def _files(seen: Examination, place: Place, spoken_for: set[str]) -> Iterator[Fi
 
 
 def _referenced(seen: Examination, ref: TableRef, version: int) -> list[str]:
-    """What a version refers to: nothing if a power cut tore it, and the next writer sets it aside."""
+    """What a version refers to: nothing if a power cut tore it, and the next writer sets it aside.
+
+    Nor if it has gone since it was listed, by a cleanup or with its branch. A version that is needed
+    is missed elsewhere.
+    """
     try:
         return list(referenced_names(seen.tables.open(ref, version)))
+    except NotFoundError:
+        return []
     except StorageError:
         if seen.storage.location.is_local and is_torn(seen.tables, ref, version):
             return []

@@ -111,5 +111,6 @@ def aggregate(scope: Scope, call: AggregateCall) -> Aggregate:
 
 def refuse_blob(scope: Scope, value: Operand, span: Span) -> None:
     if value.type.scalar is Scalar.BLOB:
-        what = f"Blob property `{value.property}`" if isinstance(value, PropertyUse) else "a Blob"
-        raise scope.setting.error(span, "T24", f"{what} cannot be read in a query")
+        which = f": property `{value.property}` is one" if isinstance(value, PropertyUse) else ""
+        reason = f"a query cannot return, compare, order by or aggregate a Blob{which}"
+        raise scope.setting.error(span, "T24", reason, hint="`omnigraph blob get` reads one")

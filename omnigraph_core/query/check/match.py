@@ -91,7 +91,9 @@ def _property_test(scope: Scope, node: NodeType, match: PropertyMatch) -> Proper
     if value is None:
         assert isinstance(written, Variable)
         if scope.find_node(written) is not None or scope.find_edge(written) is not None:
-            reason = f"property `{prop.name}` expects {prop.type}, got variable `{written}`"
+            reason = (
+                f"a value must fit its property: `{prop.name}` expects {prop.type}, got variable `{written}`"
+            )
             hint = "compare properties in a clause of their own, as in $a.x = $b.y"
             raise setting.error(written.span, "T7", reason, hint=hint)
         raise scope.not_bound(written)
@@ -116,11 +118,19 @@ def _filter(scope: Scope, clause: Filter) -> Comparison:
     else:
         fits = compatible(left.type, right.type)
     if not fits:
-        attempt = f"compare {left.type} with {right.type}"
-        if clause.operator in (Operator.CONTAINS, Operator.STARTS_WITH):
-            attempt = f"apply {clause.operator} to {left.type} and {right.type}"
-        raise scope.setting.error(clause.span, "T7", f"cannot {attempt}")
+        reason = f"cannot compare {left.type} with {right.type}"
+        hint = "numbers compare with numbers, everything else with its own type"
+        if clause.operator in _TAKES:
+            reason = f"cannot apply {clause.operator} to {left.type} and {right.type}"
+            hint = f"{clause.operator} takes {_TAKES[clause.operator]}"
+        raise scope.setting.error(clause.span, "T7", reason, hint=hint)
     return Comparison(left, clause.operator, right)
+
+
+_TAKES = {
+    Operator.CONTAINS: "a list and one item of it, or two Strings",
+    Operator.STARTS_WITH: "two Strings",
+}
 
 
 def _can_contain(left: Operand, right: Operand) -> bool:

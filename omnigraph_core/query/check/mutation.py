@@ -178,7 +178,7 @@ def _property(setting: Setting, entity: EntityType, token: Token) -> Property:
         names = ", ".join(prop.name for prop in entity.properties) or "none"
         if isinstance(entity, EdgeType):
             names = f"from, to, {names}"
-        reason = f"type `{entity.name}` has no property `{token.text}`"
+        reason = f"a mutation names properties of its type: `{entity.name}` has no property `{token.text}`"
         raise setting.error(token.span, "T11", reason, hint=f"properties are: {names}")
     return found
 

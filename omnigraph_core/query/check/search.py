@@ -66,8 +66,7 @@ def nearest_search(scope: Scope, call: NearestCall) -> NearestSearch:
         reason = f"nearest() requires a Vector property, `{prop.name}` is {prop.type}"
         raise scope.setting.error(call.field.span, "T15", reason)
     query = _known(scope, call.query, "T15", "the query of nearest()")
-    is_text = is_scalar_string(query.type)
-    if not is_text:
+    if not is_scalar_string(query.type):
         length = vector_length(query)
         if length is None:
             reason = (
@@ -79,7 +78,7 @@ def nearest_search(scope: Scope, call: NearestCall) -> NearestSearch:
             reason = f"nearest vector dimension mismatch: {sizes}"
             raise scope.setting.error(call.query.span, "T15", reason)
     model = None if prop.embed is None else prop.embed.model
-    return NearestSearch(call.field.variable.name, prop.name, dimension, query, is_text, model)
+    return NearestSearch(call.field.variable.name, prop.name, dimension, query, model)
 
 
 def fused_search(scope: Scope, call: RrfCall) -> FusedSearch:

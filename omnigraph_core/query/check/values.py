@@ -33,9 +33,9 @@ def check_pattern(setting: Setting, prop: Property, value: ValueExpression, span
     """`name: value` in braces: equality with a scalar, membership in a list."""
     type_ = prop.type
     if type_.scalar is Scalar.BLOB:
-        raise setting.error(span, "T3", f"property `{prop.name}` is a Blob, which cannot be matched")
+        raise setting.error(span, "T3", f"a Blob cannot be matched: property `{prop.name}` is one")
     if type_.scalar is Scalar.VECTOR:
-        raise setting.error(span, "T3", f"property `{prop.name}` is a {type_}, which cannot be matched")
+        raise setting.error(span, "T3", f"a Vector cannot be matched: property `{prop.name}` is a {type_}")
     if type_.is_list and value.type.is_list:
         hint = "the value is looked for among the items of the list"
         raise _unfit(setting, prop, value, span, f"one {type_.scalar}", hint)
@@ -47,9 +47,11 @@ def check_condition(
 ) -> None:
     """`property op value` of an update or delete."""
     if prop.type.scalar is Scalar.BLOB:
-        raise setting.error(span, "T11", f"property `{prop.name}` is a Blob, which cannot be in a predicate")
+        raise setting.error(span, "T11", f"a Blob cannot be in a predicate: property `{prop.name}` is one")
     if not is_scalar(prop.type):
-        raise setting.error(span, "T7", f"property `{prop.name}` is a {prop.type}, which cannot be compared")
+        raise setting.error(
+            span, "T7", f"only scalars can be compared: property `{prop.name}` is a {prop.type}"
+        )
     equality = operator in (Operator.EQ, Operator.NE)
     type_ = prop.type if equality else PropertyType(prop.type.scalar, prop.type.nullable)
     _check_scalar(setting, prop, type_, value, span)
@@ -100,6 +102,6 @@ def _unfit(
         got = f"parameter `${value.name}` of type {value.type}"
     elif isinstance(value, CurrentTime):
         got = "now() of type DateTime"
-    code = "T3" if isinstance(value, Constant) else "T7"
-    reason = f"property `{prop.name}` expects {expected}, got {got or value.type}"
+    code, rule = ("T3", "a literal") if isinstance(value, Constant) else ("T7", "a value")
+    reason = f"{rule} must fit its property: `{prop.name}` expects {expected}, got {got or value.type}"
     return setting.error(span, code, reason, hint=hint)

@@ -54,6 +54,8 @@ class Grouping:
         self._states: list[pa.Table] = []
         self._rows = 0
         self._joined_rows = 0
+        self._bytes = 0
+        """Of all states; asking each of them again for every batch takes longer than most batches."""
         self._parts: list[SpilledRows] | None = None
 
     @staticmethod
@@ -110,15 +112,14 @@ class Grouping:
     def _take(self, state: pa.Table) -> None:
         self._states.append(state)
         self._rows += state.num_rows
-        if self._rows > max(_JOIN_ROWS_MIN, self._joined_rows * _GROWTH) or self._size() > self._memory:
+        self._bytes += state.nbytes
+        if self._rows > max(_JOIN_ROWS_MIN, self._joined_rows * _GROWTH) or self._bytes > self._memory:
             self._budget.check_time()
             self._states = [self._join()]
             self._rows = self._joined_rows = self._states[0].num_rows
-            if self._size() * 2 > self._memory:
+            self._bytes = self._states[0].nbytes
+            if self._bytes * 2 > self._memory:
                 self._spill()
-
-    def _size(self) -> int:
-        return sum(int(state.nbytes) for state in self._states)
 
     def _join(self) -> pa.Table:
         """All states as one, with every group once."""
@@ -175,7 +176,7 @@ class Grouping:
             some = states.slice(int(ends[number]), int(ends[number + 1] - ends[number]))
             if some.num_rows:
                 spilled.add(some)
-        self._states, self._rows, self._joined_rows = [], 0, 0
+        self._states, self._rows, self._joined_rows, self._bytes = [], 0, 0, 0
         give_back_memory()
 
     def _from_disk(self, parts: list[SpilledRows]) -> Answer:
@@ -184,10 +185,11 @@ class Grouping:
         sorter = Sorter([*keys, *(SortKey(str(key)) for key in self._keys)], self._budget)
         names = [str(index) for index in range(len(self._read.columns))]
         for part in parts:
-            self._states = []
+            self._states, size = [], 0
             for state in part.tables():
                 self._states.append(state)
-                self._budget.check_bytes(part.rows, 3 * self._size())
+                size += state.nbytes
+                self._budget.check_bytes(part.rows, 3 * size)
             if self._states:
                 sorter.add(pa.table(self._final(self._join()), names=names))
         self._states = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph_core.query.checked import Aggregate, CheckedRead, NodeUse, Score
 from omnigraph_core.read.answer.aggregates import final_column, state_of
@@ -46,6 +47,13 @@ def grouped_columns(read: CheckedRead, matcher: Matcher, rows: Rows) -> list[pa.
 
 def in_key_order(columns: list[pa.Array], keys: Sequence[int]) -> list[pa.Array]:
     """Groups ordered by their grouping key, of which these are the columns."""
+    if len(keys) == 1 and pa.types.is_string(columns[keys[0]].type):
+        # Every group has another key, so that numbering them first would only take longer.
+        order = pc.sort_indices(columns[keys[0]])
+        without_key = columns[keys[0]].null_count
+        if without_key:  # Null comes first.
+            order = pa.concat_arrays([order[-without_key:], order[:-without_key]])
+        return [column.take(order) for column in columns]
     arrays = []
     for key in (columns[index] for index in keys):
         if pa.types.is_nested(key.type):

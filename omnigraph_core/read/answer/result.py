@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from omnigraph_core.read.session.statistics import StepStatistics
 from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ def answer_of(table: pa.Table) -> Answer:
 
 
 class QueryResult:
-    """Rows as Arrow. A Date is a date32, a DateTime a timestamp in milliseconds of UTC."""
+    """Rows as Arrow. A Date is a date32, a DateTime a timestamp in milliseconds of UTC.
+
+    It has the Arrow C stream interface, so whatever reads Arrow takes it as it is.
+    """
 
     def __init__(
         self,
@@ -82,8 +87,38 @@ class QueryResult:
         return rows
 
     def to_pandas(self) -> pd.DataFrame:
-        try:
-            import pandas  # noqa: F401
-        except ImportError as error:
-            raise UsageError("pandas is not installed", hint="pip install pandas") from error
+        _require("pandas")
         return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        return _require("polars").DataFrame(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return self.row_count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Row by row, each a dict, a batch in memory at a time."""
+        for batch in self.to_batches():
+            yield from batch.to_pylist()
+
+    def __repr__(self) -> str:
+        from omnigraph_core.read.answer.preview import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from omnigraph_core.read.answer.preview import as_html
+
+        return as_html(self)
+
+
+def _require(library: str) -> Any:
+    """A library that only some callers have."""
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise UsageError(f"{library} is not installed", hint=f"pip install {library}") from error

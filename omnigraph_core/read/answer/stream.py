@@ -31,7 +31,7 @@ from omnigraph_core.read.columns.values import constant_array
 from omnigraph_core.read.match.matcher import Matcher
 from omnigraph_core.read.match.rows import Rows
 from omnigraph_core.read.plan.steps import MatchPlan, ScanNodes
-from omnigraph_core.read.session.selectivity import index_pays
+from omnigraph_core.read.session.selectivity import scan_way
 from omnigraph_core.schema.model import ID_COLUMN
 
 if TYPE_CHECKING:
@@ -200,14 +200,16 @@ class StreamedRead:
         """The operands of the rows that pass, and how many rows they are."""
         session = self._session
         entities = session.nodes(self._scan.node.name)
-        names = list(dict.fromkeys(_column(each) for each in operands if _is_read(each))) or [ID_COLUMN]
+        names = list(dict.fromkeys(map(self._column, filter(_is_read, operands)))) or [ID_COLUMN]
+        way = scan_way(entities, self._scan)
         size = min(_BATCH_BYTES_MAX, max(1 << 18, session.budget.memory_bytes // _MEMORY_PARTS))
         reader = entities.table.scan(
             names,
             self._scan.where,
             batch_rows=_BATCH_ROWS,
             batch_bytes=size,
-            use_index=index_pays(entities, self._scan),
+            use_index=way.use_index,
+            early=way.early,
         )
         for batch in reader:
             session.budget.check_time()
@@ -218,13 +220,19 @@ class StreamedRead:
     def _nothing(self, operands: Sequence[Operand]) -> list[pa.Array]:
         """The operands of no rows."""
         schema = self._session.nodes(self._scan.node.name).table.schema
-        fields = [schema.field(name) for name in dict.fromkeys(map(_column, operands))]
+        fields = [schema.field(name) for name in dict.fromkeys(map(self._column, operands))]
         batch = pa.RecordBatch.from_pylist([], pa.schema(fields))
         return [self._value(each, batch) for each in operands]
 
+    def _column(self, operand: Operand) -> str:
+        """Where an operand is read from. A key that is the id is read once, as the id."""
+        entities = self._session.nodes(self._scan.node.name)
+        is_other = isinstance(operand, PropertyUse) and not entities.is_id(operand.property)
+        return operand.property if isinstance(operand, PropertyUse) and is_other else ID_COLUMN
+
     def _value(self, operand: Operand, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(operand, PropertyUse | NodeUse):
-            return batch.column(_column(operand))
+            return batch.column(self._column(operand))
         run = self._session.run
         return constant_array(evaluate(operand, run.params, run.now), operand.type, batch.num_rows)
 
@@ -237,7 +245,3 @@ def _operand(value: Returned) -> Operand:
 
 def _is_read(operand: Operand) -> bool:
     return isinstance(operand, PropertyUse | NodeUse)
-
-
-def _column(operand: Operand) -> str:
-    return operand.property if isinstance(operand, PropertyUse) else ID_COLUMN

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.read.session.entities import Entities
 from omnigraph_core.topology.adjacency import Fan, adjacency_of_pairs
-from omnigraph_core.topology.arrays import distinct, pair_keys
+from omnigraph_core.topology.arrays import pair_keys, sorted_distinct
 from omnigraph_core.topology.neighbours import Topology
 from omnigraph_core.topology.selection import EdgeSelection
 
@@ -34,7 +33,6 @@ def reach(
     starts: IntArray,
     minimum: int,
     maximum: int,
-    budget: Budget,
 ) -> Fan:
     """What each start leads to. The starts are distinct and ascending."""
     if maximum == 1 or selection.near != selection.far:
@@ -45,14 +43,11 @@ def reach(
     nodes = starts
     visited: _Visited | None = None
     for hop in range(1, maximum + 1):
-        values, inverse = distinct(nodes, far.size)
-        adjacency = topology.around(selection, values)
+        followed = topology.follow(selection, nodes)
         if visited is None:
             visited = _visited(len(starts), far)
             visited.first(origins, starts)
-        budget.check_rows(int(adjacency.fan.counts(adjacency.positions(nodes)).sum()), 3)
-        rows, places = adjacency.fan.spread(adjacency.positions(values)[inverse])
-        origins, nodes = origins[rows], adjacency.fan.targets[places]
+        origins, nodes = origins[followed.rows], followed.targets
         if hop == 1 and minimum == 1:
             loops = starts[origins] == nodes
             pieces.append((origins[loops], nodes[loops]))
@@ -69,16 +64,9 @@ def _one_hop(topology: Topology, selection: EdgeSelection, starts: IntArray, min
     if minimum > 1:
         empty = np.zeros(0, np.int64)
         return Fan(np.zeros(len(starts) + 1, np.int64), empty, empty if selection.by_edge else None)
-    adjacency = topology.around(selection, starts)
-    fan = adjacency.fan
-    if adjacency.nodes is not None and len(adjacency.nodes) == len(starts):
-        return fan
-    positions = adjacency.positions(starts)
-    counts = fan.counts(positions)
-    _, places = fan.spread(positions)
-    begins = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(counts, out=begins[1:])
-    return Fan(begins, fan.targets[places], None if fan.edges is None else fan.edges[places])
+    found = topology.follow(selection, starts)
+    begins = np.searchsorted(found.rows, np.arange(len(starts) + 1, dtype=np.int64))
+    return Fan(begins.astype(np.int64), found.targets, found.edges)
 
 
 class _Visited(Protocol):
@@ -106,7 +94,7 @@ class _VisitedTable:
             fresh[keys] = True
             keys = np.flatnonzero(fresh)
         else:
-            keys = np.unique(keys)
+            keys = sorted_distinct(keys)
         self._seen[keys] = True
         return keys // self._size, keys % self._size
 
@@ -116,9 +104,9 @@ class _VisitedList:
         self._seen: IntArray = np.zeros(0, np.int64)
 
     def first(self, origins: IntArray, nodes: IntArray) -> tuple[IntArray, IntArray]:
-        keys = np.unique(pair_keys(origins, nodes))
+        keys = sorted_distinct(pair_keys(origins, nodes))
         if len(self._seen):
             places = np.minimum(np.searchsorted(self._seen, keys), len(self._seen) - 1)
             keys = keys[self._seen[places] != keys]
-        self._seen = np.union1d(self._seen, keys)
+        self._seen = np.sort(np.concatenate([self._seen, keys]))
         return keys >> 32, keys & 0xFFFFFFFF

@@ -26,9 +26,9 @@ from omnigraph_core.read.plan.steps import (
     Step,
 )
 from omnigraph_core.read.session.entities import Entities
-from omnigraph_core.read.session.selectivity import index_pays
+from omnigraph_core.read.session.selectivity import scan_way
 from omnigraph_core.schema import EntityType
-from omnigraph_core.topology.arrays import distinct, join_on, pair_keys
+from omnigraph_core.topology.arrays import distinct, join_on, numbered, pair_keys
 
 if TYPE_CHECKING:
     from omnigraph_core.read.session.session import Session
@@ -96,7 +96,7 @@ class Matcher:
     def _scanned(self, step: ScanNodes) -> IntArray:
         entities = self._session.nodes(step.node.name)
         if not step.searches:
-            return entities.scan(step.where, step.columns, use_index=index_pays(entities, step))
+            return entities.scan(step.where, step.columns, scan_way(entities, step))
         return entities.codes_of(self._found(entities, step))
 
     def _found(self, entities: Entities, step: ScanNodes | Restrict) -> pa.Array:
@@ -155,7 +155,6 @@ class Matcher:
             starts,
             traversal.min_hops,
             traversal.max_hops,
-            session.budget,
         )
         if step.closes:
             targets = np.repeat(np.arange(len(starts), dtype=np.int64), np.diff(fan.starts))
@@ -187,10 +186,7 @@ class Matcher:
         for name in names:
             codes = rows.codes[name]
             values, place = distinct(codes, int(codes.max()) + 1)
-            _, numbers = (
-                np.unique(numbers * len(values) + place, return_inverse=True) if count > 1 else (0, place)
-            )
-            numbers = numbers.reshape(-1).astype(np.int64)
+            numbers = numbered(numbers * len(values) + place)[1] if count > 1 else place
             count = int(numbers.max()) + 1
         firsts = np.empty(count, np.int64)
         firsts[numbers] = np.arange(rows.count)

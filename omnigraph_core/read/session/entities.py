@@ -21,17 +21,25 @@ from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import are_few, in_filter
+from omnigraph_core.tables.physical import take_rows
 from omnigraph_core.topology.arrays import distinct, is_among
 from omnigraph_core.topology.cache import CacheKey, ReadCache
 from omnigraph_core.topology.idtable import IdTable
+from omnigraph_core.topology.node_numbers import NodeNumbers
+from omnigraph_core.topology.stored import TopologyIndex
 from omnigraph_core.values.arrays import whole
 
 if TYPE_CHECKING:
+    from omnigraph_core.read.session.selectivity import ScanWay
     from omnigraph_core.read.session.statistics import Statistics
     from omnigraph_core.topology.arrays import BoolArray, IntArray
 
 # So few ids are found among those met without a table of all.
 _FOUND_DIRECTLY_MAX = 1_000
+
+# So many rows are taken by their row ids; of more than such a part of a table, the columns are read.
+_TAKEN_MIN = 1_000
+_ROWS_PER_TAKEN = 20
 
 # One look-up names at most so many ids, so that the text of a filter stays small.
 _IDS_PER_FILTER = 20_000
@@ -48,6 +56,7 @@ class Entities:
         budget: Budget,
         statistics: Statistics,
         cache: ReadCache,
+        index: TopologyIndex,
     ) -> None:
         self.entity = entity
         self.table = table
@@ -55,13 +64,15 @@ class Entities:
         self._budget = budget
         self._statistics = statistics
         self._cache = cache
+        self._index = index
         self._ids: pa.Array = pa.array([], pa.utf8())
         self._columns: dict[str, KeptColumn] = {}
         self._id_names = {ID_COLUMN, *names_of_id(entity)}
-        self._numbering: IdTable | None = None
+        self._numbering: IdTable | NodeNumbers | None = None
         self._positions: Positions | None = None
         self.codes_are_positions = False
         """All of the type are met, and a code is a position in the numbering."""
+        self._all_are_met = False
 
     @property
     def row_count(self) -> int:
@@ -86,8 +97,8 @@ class Entities:
         """
         if not len(ids):
             return np.zeros(0, np.int64)
-        if self.codes_are_positions:
-            return self.numbering().find(ids)
+        if self._all_are_met:
+            return self._known_codes(ids)
         found = pc.index_in(ids, value_set=self._ids)
         if found.null_count:
             fresh = pc.unique(ids.filter(pc.is_null(found)))
@@ -96,8 +107,29 @@ class Entities:
         codes: IntArray = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return codes
 
-    def numbering(self) -> IdTable:
+    def _known_codes(self, ids: pa.Array) -> IntArray:
+        """The codes of these ids where all are met; -1 for what is none of them."""
+        table = self.numbering()
+        found = table.find(ids)
+        if self.codes_are_positions:
+            return found
+        codes = self._translation(table).codes[found].astype(np.int64)
+        codes[found < 0] = -1
+        return codes
+
+    @property
+    def numbered_by(self) -> str | None:
+        """The index on disk whose numbering it is, if it is one's."""
+        stored = self._numbering or self._index.numbers(self.table, self.entry)
+        return stored.name if isinstance(stored, NodeNumbers) else None
+
+    def numbering(self) -> IdTable | NodeNumbers:
         """All ids of the type at this version, in an order that is the same for every read of a process."""
+        stored = self._index.numbers(self.table, self.entry) if self._numbering is None else None
+        if stored is not None:
+            self._numbering = stored
+            if self.codes_are_positions and not stored.lists(self._ids):
+                self.codes_are_positions = False
         if self._numbering is None:
             key: CacheKey[IdTable] = CacheKey(("ids", self.entry))
             known = self._cache.get(key)
@@ -108,7 +140,7 @@ class Entities:
                 self._cache.put(key, known, known.nbytes)
             self._numbering = known
             if not self.size:
-                self._ids, self.codes_are_positions = known.ids, True
+                self._ids, self.codes_are_positions, self._all_are_met = known.ids, True, True
         return self._numbering
 
     def _all_ids(self) -> pa.Array:
@@ -129,15 +161,15 @@ class Entities:
         known = self._translation(table)
         codes = known.codes[positions]
         if (codes < 0).any():
-            fresh, _ = distinct(positions[codes < 0], len(table.ids))
-            self._ids = pa.concat_arrays([self._ids, table.ids.take(pa.array(fresh))])
+            fresh, _ = distinct(positions[codes < 0], len(table))
+            self._ids = pa.concat_arrays([self._ids, table.ids_at(fresh)])
             known.add(fresh)
             codes = known.codes[positions]
         return codes.astype(np.int64)
 
-    def _translation(self, table: IdTable) -> Positions:
+    def _translation(self, table: IdTable | NodeNumbers) -> Positions:
         if self._positions is None:
-            self._positions = Positions(len(table.ids))
+            self._positions = Positions(len(table))
         missing = self.size - len(self._positions.positions)
         if missing:
             self._positions.add(table.find(self._ids.slice(self.size - missing)))
@@ -152,18 +184,18 @@ class Entities:
         self._ids = ids
         return np.arange(len(ids), dtype=np.int64)
 
-    def scan(self, where: str | None, columns: Sequence[str], *, use_index: bool = True) -> IntArray:
+    def scan(self, where: str | None, columns: Sequence[str], way: ScanWay | None = None) -> IntArray:
         """The codes of all that pass a filter, with these properties read along the way."""
         columns = [name for name in columns if name not in self._id_names]
         batches, rows, size = [], 0, 0
-        for batch in self.batches([ID_COLUMN, *columns], where, use_index=use_index):
+        for batch in self.batches([ID_COLUMN, *columns], where, way):
             rows, size = rows + batch.num_rows, size + batch.nbytes
             self._budget.check_bytes(rows, size)
             batches.append(batch)
         is_first = not self.size
         codes = self.met(batch.column(0) for batch in batches)
         if where is None and is_first:
-            self.codes_are_positions = True
+            self.codes_are_positions = self._all_are_met = True
         for position, name in enumerate(columns, 1):
             self.keep(name, codes, [batch.column(position) for batch in batches])
         return codes
@@ -180,8 +212,8 @@ class Entities:
 
     def among(self, codes: IntArray, ids: pa.Array) -> BoolArray:
         """For each of the codes, whether its id is among these."""
-        if self.codes_are_positions and len(ids) > _FOUND_DIRECTLY_MAX:
-            return is_among(codes, self.numbering().find(ids), self.size)
+        if self._all_are_met and len(ids) > _FOUND_DIRECTLY_MAX:
+            return is_among(codes, self._known_codes(ids), self.size)
         found = pc.index_in(ids, value_set=self._ids).drop_null()
         return is_among(codes, found.to_numpy(zero_copy_only=False).astype(np.int64), self.size)
 
@@ -221,6 +253,13 @@ class Entities:
             self._read_fresh(missing, fresh)
 
     def _read_fresh(self, names: list[str], codes: IntArray) -> None:
+        taken = self._taken(names, codes)
+        if taken is None:
+            taken = self._picked(names, codes)
+        if taken is not None:
+            for name in names:
+                self.keep(name, codes, taken.column(name).chunks)
+            return
         columns = [ID_COLUMN, *names]
         if self._is_look_up(len(codes)):
             rows = self._looked_up(columns, codes, None)
@@ -246,12 +285,50 @@ class Entities:
         for name in names:
             self.keep(name, found, rows.column(name).chunks)
 
+    def _taken(self, names: list[str], codes: IntArray) -> pa.Table | None:
+        """Properties by row id, where a topology index tells it; None if they are to be found by id."""
+        numbers = self._numbering
+        few = len(codes) <= max(_TAKEN_MIN, self.row_count // _ROWS_PER_TAKEN)
+        # Row ids of the original's tables are places, which are not the same on every branch.
+        if not isinstance(numbers, NodeNumbers) or not few or not len(codes) or self.table.is_foreign:
+            return None
+        positions = self.positions_of(codes)
+        if (positions < 0).any():
+            return None
+        rows = take_rows(self.table, names, numbers.row_ids(positions).tolist())
+        self._statistics.count_read(rows.num_rows, rows.nbytes)
+        self._budget.check_bytes(rows.num_rows, rows.nbytes)
+        return rows if rows.num_rows == len(codes) else None
+
+    def _picked(self, names: list[str], codes: IntArray) -> pa.Table | None:
+        """Properties by place, where numbers are those of a scan: all rows are read, without ids."""
+        numbers = self._numbering
+        if not isinstance(numbers, NodeNumbers) or not numbers.is_scan_order or not len(codes):
+            return None
+        positions = self.positions_of(codes)
+        rows = pa.concat_tables(
+            [self._empty(names), *(pa.Table.from_batches([each]) for each in self.batches(names, None))]
+        )
+        self._budget.check_bytes(rows.num_rows, rows.nbytes)
+        if rows.num_rows != len(numbers) or (positions < 0).any():
+            return None
+        return rows.take(pa.array(positions))
+
     def keep(self, name: str, codes: IntArray, pieces: Sequence[pa.Array]) -> None:
         column = self._columns.setdefault(name, KeptColumn())
         column.grow(self.size)
         self._budget.hold(len(codes), sum(piece.nbytes for piece in pieces))
         values = pa.concat_arrays(pieces) if pieces else pa.array([], self.table.schema.field(name).type)
         column.add(codes, values)
+
+    def sampled(self, names: Sequence[str], rows: int) -> pa.Table:
+        """Some rows from all over the table; the same for every read of a process."""
+        key: CacheKey[pa.Table] = CacheKey(("sample", self.entry, tuple(names), rows))
+        known = self._cache.get(key)
+        if known is None:
+            known = self.table.sample(names, rows)
+            self._cache.put(key, known, known.nbytes)
+        return known
 
     def _is_look_up(self, count: int) -> bool:
         return are_few(count, self.row_count) and count < self.row_count
@@ -268,10 +345,11 @@ class Entities:
         return pa.schema([self.table.schema.field(name) for name in columns]).empty_table()
 
     def batches(
-        self, columns: Sequence[str], where: str | None, *, use_index: bool = True
+        self, columns: Sequence[str], where: str | None, way: ScanWay | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the table that pass a filter."""
-        for batch in self.table.scan(columns, where, use_index=use_index):
+        uses_index, early = (True, False) if way is None else (way.use_index, way.early)
+        for batch in self.table.scan(columns, where, use_index=uses_index, early=early):
             self._budget.check_time()
             self._statistics.count_read(batch.num_rows, batch.nbytes)
             if batch.num_rows:

@@ -12,6 +12,8 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.topology.cache import CacheKey, ReadCache
 from omnigraph_core.topology.neighbours import Topology
+from omnigraph_core.topology.store import TopologyStore
+from omnigraph_core.topology.stored import TopologyIndex
 
 # What an open table is expected to take.
 _TABLE_BYTES = 1 << 16
@@ -29,6 +31,7 @@ class Session:
         budget: Budget,
         settings: Settings,
         cache: ReadCache,
+        store: TopologyStore | None = None,
     ) -> None:
         self.schema = schema
         self.run = run
@@ -40,7 +43,8 @@ class Session:
         self._entities: dict[str, Entities] = {}
         self._cache = cache
         mode = settings.traversal_mode
-        self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache)
+        self._index = TopologyIndex(tables, cache, store)
+        self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache, self._index)
 
     def nodes(self, type_name: str) -> Entities:
         return self.entities(self.schema.node(type_name))
@@ -54,7 +58,9 @@ class Session:
             if table is None:
                 table = self._tables.open(entry.ref, entry.table_version)
                 self._cache.put(opened, table, _TABLE_BYTES)
-            self._entities[key] = Entities(entity, table, entry, self.budget, self.statistics, self._cache)
+            self._entities[key] = Entities(
+                entity, table, entry, self.budget, self.statistics, self._cache, self._index
+            )
         return self._entities[key]
 
     def row_count(self, table_key: str) -> int:

@@ -190,7 +190,8 @@ def _envelope(draw: st.DrawFn, entity: EntityType) -> list[tuple[str, str]]:
 def _data(draw: st.DrawFn, entity: EntityType) -> list[tuple[str, str]]:
     pairs = []
     if draw(st.integers(0, 4)) == 0:
-        ids = ['"i1"', '"x"', '"7"', '""', "null", "5", r'"[\"x\",\"7\"]"', r'"\ud800"']
+        ids = ['"i1"', '"x"', '"7"', '""', "null", "5", r'"\ud800"']
+        ids += [r'"[\"x\",\"7\"]"', r'"[\"7\",\"x\"]"', r'"[ \"7\", \"\u0078\"]"']
         pairs.append(("id", draw(st.sampled_from(ids))))
     for prop in entity.properties:
         choice = draw(st.integers(0, 12))

@@ -31,6 +31,7 @@ def plain(piece: TypedRows) -> dict[tuple[int, str], str]:
     assert piece.rows.schema.metadata == table_schema(piece.entity).metadata
     piece.rows.validate()
     columns = {name: _shown(piece.rows.column(name)) for name in piece.rows.column_names}
+    columns["@given"] = [None] * piece.rows.num_rows if piece.given is None else piece.given.to_pylist()
     return {
         (line, piece.entity.table_key): repr({name: values[row] for name, values in columns.items()})
         for row, line in enumerate(piece.lines.to_pylist())

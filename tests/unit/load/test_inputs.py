@@ -120,7 +120,7 @@ def test_what_cannot_work(
 def test_a_type_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
     path = put(tmp_path / "x.csv")
     for name in ("Robot", "person", "node:Knows", "edge:Robot"):
-        with pytest.raises(NotFoundError, match=r"unknown (node|edge) type"):
+        with pytest.raises(NotFoundError, match=r"unknown (node|edge) type|there is no type"):
             resolve_inputs([path], SCHEMA, None, name)
 
 

@@ -1,0 +1,1 @@
+"""`omnigraph shell`: a prompt for queries, changes and a look around."""

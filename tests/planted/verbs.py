@@ -1,0 +1,357 @@
+"""Deliberate mistakes of the later verbs: adopt, relocate, cleanup, optimize, repair, undo, tags, merge.
+
+As in `bugs.py`, whose list they join: import `BUGS` from here to have all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tests.planted.bugs import BUGS, Plant, _nothing, bug
+
+__all__ = ["BUGS"]
+
+ORIGINAL = "tests/contract/test_original.py"
+KINDS = "tests/contract/test_original_kinds.py"
+ADOPT = "tests/crash/test_adopt.py"
+CLEANUP = "tests/contract/test_cleanup.py"
+OPTIMIZE = "tests/contract/test_optimize.py"
+UNDO = "tests/contract/test_undo.py"
+TAGS = "tests/cli/test_tag.py"
+MERGED_ROWS = "tests/unit/merge/test_rows.py"
+
+
+def _always(answer: Any) -> Callable[[Any], Callable[..., Any]]:
+    return lambda original: lambda *arguments, **named: answer
+
+
+def _second(original: Any) -> Callable[..., Any]:
+    """The table comes back as it was."""
+    return lambda tables, table, *more: table
+
+
+# ---- adopt and relocate ----
+
+
+@bug(
+    f"{ORIGINAL}::test_drift_is_put_back_and_never_published",
+    r"assert set\(\) == \{'edge:Knows'|one more item: \{'edge'",
+)
+def adopt_takes_drift_for_published(plant: Plant) -> None:
+    """Versions that nobody published stay on top, and become what is published."""
+    from omnigraph_core.maintenance.adoption import datasets
+
+    plant.replace(datasets, "unpublished", _always(0))
+
+
+@bug(f"{ORIGINAL}::test_an_adopted_graph_has_everything_it_had[plain]", r"assert not \['lance.auto_cleanup")
+def adopt_leaves_lances_own_cleanup(plant: Plant) -> None:
+    from omnigraph_core.maintenance.adoption import datasets
+    from omnigraph_core.tables import foreign
+
+    plant.replace(datasets, "without_cleanup", _second)
+    plant.replace(foreign, "without_cleanup", _second)
+
+
+@bug(f"{ORIGINAL}::test_a_null_blob_of_the_original_is_null[after]", r"assert 'base64:' is None")
+def adopt_takes_null_blobs_for_empty_ones(plant: Plant) -> None:
+    import pyarrow as pa
+
+    from omnigraph_core.tables import foreign
+
+    plant.replace(foreign, "ids_of_empty_blobs", _always(pa.chunked_array([], pa.string())))
+
+
+@bug(f"{ORIGINAL}::test_a_moved_graph_is_read_on_main_and_adopted_as_a_whole", r"GraphMoved")
+def adopt_where_branches_refer_elsewhere(plant: Plant) -> None:
+    from omnigraph_core.maintenance.adoption import run
+
+    plant.replace(run, "relocate_forks", _always(0))
+
+
+@bug(f"{ADOPT}::test_dying_at_every_step[adopt.recorded]", r"assert 70 == -<Signals.SIGKILL")
+def adopt_off_the_record(plant: Plant) -> None:
+    """Nothing keeps the original out, and nobody knows that an adoption has begun."""
+    from omnigraph_core.maintenance.adoption import run
+
+    def begin(original: Any) -> Any:
+        def unrecorded(control: Any, *more: Any) -> Any:
+            stored = original(control, *more)
+            control.delete(stored.path)
+            return stored
+
+        return unrecorded
+
+    plant.replace(run, "begin", begin)
+
+
+@bug(f"{ORIGINAL}::test_an_adopted_graph_has_everything_it_had[branches]", r"Finding\(code='drift'")
+def adopt_main_alone(plant: Plant) -> None:
+    """Branches get no head row."""
+    from omnigraph_core.maintenance.adoption.run import Adoption
+
+    plant.replace(Adoption, "_publish_branch", _nothing)
+
+
+@bug(f"{ORIGINAL}::test_a_pending_write_of_the_original_is_refused", r"DID NOT RAISE RefusedError")
+def adopt_over_a_pending_write(plant: Plant) -> None:
+    from omnigraph_core.maintenance.adoption import run
+
+    plant.replace(run, "refuse_unfit", _nothing)
+
+
+@bug(f"{ORIGINAL}::test_indexes_that_cannot_be_read_go", r"assert \(\) == \('id_idx'")
+def adopt_indexes_unread(plant: Plant) -> None:
+    from omnigraph_core.maintenance.adoption import datasets
+
+    plant.replace(datasets, "is_readable", _always(True))
+
+
+@bug(
+    f"{KINDS}::test_it_is_read_as_it_is_and_adopted_where_it_was_moved_to[cleaned]",
+    r"SchemaNotKnown|VersionNotFound",
+)
+def adopt_without_its_past(plant: Plant) -> None:
+    """Nobody keeps which commits cannot be read any more."""
+    from omnigraph_core.maintenance.adoption import past
+
+    plant.replace(past, "write_removals", _nothing)
+
+
+@bug(
+    f"{ORIGINAL}::test_an_index_that_lance_does_not_extend_is_built_anew",
+    r"mixes row-ID and row-address segments",
+)
+def extend_any_index(plant: Plant) -> None:
+    from omnigraph_core.tables import indexes
+
+    plant.replace(indexes, "_are_of_one_kind", _always(True))
+
+
+@bug("tests/crash/test_mending_power_cut.py::test_any_subset_survives[relocate-False]", r"GraphMoved")
+def relocate_what_has_a_ref(plant: Plant) -> None:
+    """Deleted branches go on referring to the old place."""
+    from omnigraph_core.tables import relocation
+    from omnigraph_core.tables.fork_refs import fork_names
+
+    plant.replace(relocation, "_trees", lambda original: fork_names)
+
+
+@bug(
+    f"{ORIGINAL}::test_schema_files_that_do_not_agree_are_refused[another source]",
+    r"DID NOT RAISE SchemaFilesDisagree",
+)
+def believe_an_edited_schema(plant: Plant) -> None:
+    from omnigraph_core.original import catalog
+
+    plant.replace(catalog, "_facts", _always({}))
+
+
+@bug(f"{ORIGINAL}::test_nobody_but_adopt_writes_to_it", r"DID NOT RAISE OriginalGraph")
+def write_to_a_graph_of_the_original(plant: Plant) -> None:
+    from omnigraph_core import opened
+
+    plant.replace(opened, "refuse_original", _nothing)
+
+
+@bug(
+    f"{ORIGINAL}::test_later_writes_of_the_original_are_noticed_and_not_built_upon",
+    r"DID NOT RAISE OriginalWrote",
+)
+def build_upon_what_the_original_wrote(plant: Plant) -> None:
+    from omnigraph_core.write import door
+
+    plant.replace(door, "refuse_later_writes", _nothing)
+
+
+@bug(f"{ORIGINAL}::test_a_graph_is_read_as_it_is[branches]", r"AssertionError: assert \{'01M7")
+def take_the_first_commit_for_the_head(plant: Plant) -> None:
+    from omnigraph_core.original import heads
+
+    plant.replace(heads, "_order", lambda original: lambda row: (-row["manifest_version"], 0, ""))
+
+
+# ---- cleanup ----
+
+
+@bug(f"{CLEANUP}::test_what_a_staged_write_pins_stays_with_its_successor", r"assert \{3, 4\} <= \{7\}")
+def forget_what_is_staged(plant: Plant) -> None:
+    from omnigraph_core.maintenance.keep import Keeper
+
+    plant.replace(Keeper, "_keep_staged", _nothing)
+
+
+@bug(f"{CLEANUP}::test_the_base_of_two_branches_stays_and_they_merge", r"would have been a base")
+def forget_bases(plant: Plant) -> None:
+    from omnigraph_core.maintenance.keep import Keeper
+
+    plant.replace(Keeper, "_bases", _always(()))
+
+
+@bug(f"{CLEANUP}::test_what_was_superseded_within_the_grace_stays_readable", r"== \(\(\), 0\)")
+def clean_up_without_grace(plant: Plant) -> None:
+    from omnigraph_core.maintenance.keep import Keeper
+
+    plant.replace(Keeper, "_keep_recent", _nothing)
+
+
+@bug(f"{CLEANUP}::test_the_newest_commits_stay_and_the_others_are_said_to_be_removed", r"VersionNotFound")
+def remove_without_saying_so(plant: Plant) -> None:
+    """The record of what is gone is not written."""
+    from omnigraph_core.maintenance import cleanup
+
+    plant.replace(cleanup, "write_removals", _nothing)
+
+
+@bug(
+    f"{CLEANUP}::test_a_branch_made_anew_is_not_judged_by_the_record_of_the_old_one",
+    r"assert \d == \(3 \+ 5\)",
+)
+def know_what_was_removed_by_name(plant: Plant) -> None:
+    from omnigraph_core.history.removed import Removals
+
+    def of(removals: Any, branch: Any) -> Any:
+        return next((each for each in removals.floors if each.on.lineage == branch.lineage), None)
+
+    plant.replace(Removals, "of", lambda original: of)
+
+
+@bug(
+    f"{CLEANUP}::test_a_dropped_type_stays_while_a_kept_commit_has_it_and_then_goes",
+    r"assert \[\] == \['dataset'\]",
+)
+def keep_what_nobody_has(plant: Plant) -> None:
+    """Datasets of types that are gone stay for ever."""
+    from omnigraph_core.maintenance.cleanup import Cleanup
+    from omnigraph_core.tables.collect import Collected
+
+    plant.replace(Cleanup, "_remove_dataset", _always(Collected()))
+
+
+# ---- optimize and repair ----
+
+
+@bug(f"{OPTIMIZE}::test_drift_is_left_alone_and_repaired_when_it_changed_no_row", r"is <Skipped.DRIFT")
+def optimize_over_drift(plant: Plant) -> None:
+    from omnigraph_core.maintenance import optimize
+
+    plant.replace(optimize, "seems_drifted", _always(set()))
+    plant.replace(optimize, "find_drift", _always({}))
+
+
+@bug(f"{OPTIMIZE}::test_drift_that_may_have_changed_rows_takes_force", r"== \(True, None\)")
+def repair_with_force(plant: Plant) -> None:
+    from omnigraph_core.maintenance import repair
+
+    def decided(original: Any) -> Any:
+        return lambda drift, schema, *, force: original(drift, schema, force=True)
+
+    plant.replace(repair, "_decided", decided)
+
+
+@bug(f"{OPTIMIZE}::test_a_dry_run_changes_nothing", r"== \(\)")
+def optimize_in_a_dry_run(plant: Plant) -> None:
+    from omnigraph_core.maintenance.optimize import Optimizer
+
+    plant.replace(Optimizer, "preview", lambda original: lambda self, types=(): self.run(types))
+
+
+# ---- undo, tags and moves ----
+
+
+@bug(f"{TAGS}::test_a_tag_of_a_branch_that_is_replaced_meanwhile_is_not_made", r"DID NOT RAISE CommitGone")
+def tag_what_was_looked_up(plant: Plant) -> None:
+    from omnigraph_core.write import tags
+
+    plant.replace(
+        tags, "snapshot_at", lambda original: lambda manifest, commit: SimpleNamespace(on=commit.on)
+    )
+
+
+@bug(f"{UNDO}::test_what_is_not_as_it_was_left_is_refused", r"DID NOT RAISE NothingToUndo")
+def untag_by_name(plant: Plant) -> None:
+    """Undo takes back whatever tag has the name now."""
+    from omnigraph_core.merge import undo
+
+    def remove(self: Any, move: Any, note: Any) -> None:
+        undo.delete_tag(self._door, move.name, note)
+
+    plant.replace(undo.Undo, "_remove_tag", lambda original: remove)
+
+
+@bug(f"{UNDO}::test_what_is_not_as_it_was_left_is_refused", r"DID NOT RAISE CannotUndo")
+def undo_a_branch_with_what_is_on_it(plant: Plant) -> None:
+    from omnigraph_core.merge import undo
+
+    def put_aside(self: Any, move: Any, note: Any) -> None:
+        undo.delete_branch(self._door, move.line, note, identity=move.identity)
+
+    plant.replace(undo.Undo, "_put_aside", lambda original: put_aside)
+
+
+@bug(f"{UNDO}::test_moves_of_refs_are_taken_back_once", r"NothingToUndo")
+def forget_who_took_it_back(plant: Plant) -> None:
+    from omnigraph_core.merge import undo
+
+    plant.replace(undo, "taken_back_by", _always(None))
+
+
+@bug(f"{UNDO}::test_moves_of_refs_are_taken_back_once", r"OperationNotFound")
+def leave_moves_unrecorded(plant: Plant) -> None:
+    """What is begun is never entered as done."""
+    from omnigraph_core.write import moves
+
+    plant.replace(moves, "_record", _nothing)
+
+
+@bug(f"{UNDO}::test_names_that_are_used_again_are_not_mistaken", r"DID NOT RAISE NothingToUndelete")
+def undelete_by_name(plant: Plant) -> None:
+    from omnigraph_core.merge import undo
+
+    def undelete(original: Any) -> Any:
+        return lambda door, name, note, identity=None: original(door, name, note)
+
+    plant.replace(undo, "undelete_branch", undelete)
+
+
+# ---- merge ----
+
+
+@bug(f"{MERGED_ROWS}::test_inserts", r"AssertionError")
+def merge_what_was_inserted_twice(plant: Plant) -> None:
+    import numpy as np
+
+    from omnigraph_core.merge.rows import _Merge
+
+    plant.replace(_Merge, "_inserted_twice", lambda original: lambda self: np.zeros(len(self.ids), np.bool_))
+
+
+@bug(f"{MERGED_ROWS}::test_every_pair_of_operations_on_one_entity", r"'clashes': \[\]")
+def merge_what_was_deleted_and_changed(plant: Plant) -> None:
+    import numpy as np
+
+    from omnigraph_core.merge.rows import _Merge
+
+    def nowhere(self: Any) -> Any:
+        return np.zeros(len(self.ids), np.bool_)
+
+    plant.replace(_Merge, "_deleted_and_changed", lambda original: nowhere)
+
+
+@bug(
+    "tests/contract/test_merge_schemas.py::test_rows_that_break_a_new_rule_are_conflicts",
+    r"DID NOT RAISE MergeConflicts",
+)
+def merge_rows_that_break_rules(plant: Plant) -> None:
+    from omnigraph_core.merge.run import Merge
+
+    plant.replace(Merge, "_broken", _always([]))
+
+
+@bug("tests/cli/test_merge.py::test_a_resolution_is_good_for_its_heads_only", r"assert 0 == 4")
+def resolve_for_other_heads(plant: Plant) -> None:
+    from omnigraph_core.merge.resolve import Resolution
+
+    plant.replace(Resolution, "check_heads", _nothing)
