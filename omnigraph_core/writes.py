@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph_core.load.in_memory import LoadData
     from omnigraph_core.load.modes import LoadMode
     from omnigraph_core.load.request import Rejecting
-    from omnigraph_core.load.roles import Elsewhere, Source, SourceMaker
+    from omnigraph_core.load.roles import Elsewhere, Source
     from omnigraph_core.load.run import Load, Loaded
     from omnigraph_core.migrate.apply import Applied
 
@@ -120,32 +120,21 @@ class GraphWrites(OpenGraph):
             resolver = Resolver(load.schema, format_, self.settings.s3, load.budget)
             return LocalSource(resolver.inputs(data, type))
 
-        return self.load_from(
-            source_of,
-            mode,
-            branch=branch,
-            source=source,
-            actor=actor,
-            message=message,
-            rejecting=rejecting,
-            dry_run=dry_run,
-            progress=progress,
-        )
+        load = self._load_to(branch, source, mode, self._signed(actor), message, rejecting, dry_run, progress)
+        return load.run(source_of(load))
 
-    def load_from(
+    def _load_to(
         self,
-        make_source: SourceMaker,
+        branch: str,
+        source: str | None,
         mode: LoadMode,
-        *,
-        branch: str = layout.MAIN_BRANCH,
-        source: str | None = None,
-        actor: str | None = None,
-        message: str | None = None,
-        rejecting: Rejecting | None = None,
-        dry_run: bool = False,
-        progress: Progress = silent,
-    ) -> Loaded:
-        """The same with rows of any origin, which `make_source` names once it is known what they meet."""
+        actor: str,
+        message: str | None,
+        rejecting: Rejecting | None,
+        dry_run: bool,
+        progress: Progress,
+    ) -> Load:
+        """A load that is about to begin, with what its rows will meet."""
         from omnigraph_core.change.plan import Intent
         from omnigraph_core.history.travel import snapshot_at
         from omnigraph_core.load.request import LoadRequest
@@ -153,7 +142,7 @@ class GraphWrites(OpenGraph):
         from omnigraph_core.write.attempt import Attempt
         from omnigraph_core.write.plan import WriterKind
 
-        signed, door = self._signed(actor), self._door_for(dry_run=dry_run)
+        door = self._door_for(dry_run=dry_run)
         if not dry_run:  # before hours of reading
             self._storage.require_writable()
         start = self._start_of(branch, source)
@@ -164,15 +153,14 @@ class GraphWrites(OpenGraph):
             mode,
             self._line(branch) if start is None else self._new_line(branch),
             start,
-            Intent(WriterKind.LOAD, signed, message=message),
+            Intent(WriterKind.LOAD, actor, message=message),
             self.settings.memory_limit_bytes,
             self.settings.load_concurrency,
             rejecting,
             dry_run,
             called=branch,
         )
-        load = Load(door, schema, schema_hash, request, progress)
-        return load.run(make_source(load))
+        return Load(door, schema, schema_hash, request, progress)
 
     def _refuse_as_output(self, rejects: str, paths: Sequence[str]) -> None:
         """Records that are set aside must not take the place of those that are read."""

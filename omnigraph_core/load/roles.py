@@ -166,15 +166,12 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-SourceMaker = Callable[["Load"], Source]
-"""Says where the rows of a load come from, once it is known which graph they meet."""
-
 Asked = tuple[Sequence[str], Format | None, str | None]
 """Paths, format and type, as the caller gave them."""
 
 
 @runtime_checkable
 class Elsewhere(Protocol):
-    """Another place where inputs can be read: the options of a Spark job, which know how to run one."""
+    """Another place where rows are read: the options of a Spark job, or DataFrames, which have no paths."""
 
     def source(self, load: Load, asked: Asked, settings: Settings) -> Source: ...

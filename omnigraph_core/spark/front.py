@@ -27,8 +27,7 @@ from pathlib import Path
 
 from omnigraph_core.errors import BusyError, OmnigraphError, StorageError
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.load.roles import Source
+from omnigraph_core.load.roles import Asked, Source
 from omnigraph_core.load.run import Load
 from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, environment_for_child, load_settings
@@ -191,6 +190,21 @@ class _Waiting:
         write_result(self._storage, spec.folder, outcomes, more)
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the tasks of Spark write, as the rows of a load."""
+
+    front: Front
+    request: Json
+    split: Split
+
+    def source(self, load: Load, asked: Asked, settings: Settings) -> Source:
+        assert self.split.table_key is not None
+        given = Given((self.split,), frozenset({self.split.table_key}), (), (self.split.name,))
+        waiting = _Waiting(self.front, self.request, self.split, load.door.storage)
+        return source_of(load.request, given, waiting.run, SparkOptions())
+
+
 def run_front(front: Front, settings: Settings) -> None:
     """Load what Spark writes, and say how it ended."""
     request = front.get("request")
@@ -199,20 +213,14 @@ def run_front(front: Front, settings: Settings) -> None:
     (split,) = decode_splits(request["split"])
     try:
         graph = Graph.open(wanted.graph, settings, OpenMode.READ_WRITE)
-
-        def make_source(load: Load) -> Source:
-            assert split.table_key is not None
-            given = Given((split,), frozenset({split.table_key}), (), (split.name,))
-            waiting = _Waiting(front, request, split, load.door.storage)
-            return source_of(load.request, given, waiting.run, SparkOptions())
-
-        loaded = graph.load_from(
-            make_source,
-            LoadMode(wanted.mode),
+        loaded = graph.load(
+            [],
+            wanted.mode,
             branch=wanted.branch,
             source=wanted.source,
             actor=wanted.actor,
             message=wanted.message,
+            spark=_Written(front, request, split),
         )
         ended: Json = {"commit_id": loaded.commit_id, "counts": dict(loaded.counts)}
     except OmnigraphError as error:

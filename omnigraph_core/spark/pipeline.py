@@ -22,8 +22,9 @@ from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.layout import MAIN_BRANCH
 from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.load.roles import Source
+from omnigraph_core.load.roles import Asked, Source
 from omnigraph_core.load.run import Load, Loaded
+from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.spark.driver import run_job
 from omnigraph_core.spark.frames import NamedFrame, given_frames, schema_for
@@ -55,23 +56,29 @@ class GraphWrite:
         """Write what was added, as one commit; nothing was added: no commit."""
         if not self._frames:
             return None
-        graph = self._graph
-
-        def make_source(load: Load) -> Source:
-            given = given_frames([named for named, _ in self._frames], load.schema)
-            pairs = list(zip(given.splits, (frame for _, frame in self._frames), strict=True))
-            options = SparkOptions()
-            runner = _Here(spark, graph.settings, load, pairs).run
-            return source_of(load.request, given, runner, options)
-
-        return graph.load_from(
-            make_source,
+        return self._graph.load(
+            [],
             self._mode,
             branch=self._branch,
             source=self._source,
             actor=actor,
             message=message,
+            spark=_Frames(spark, self._frames),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    """DataFrames of this program as the rows of a load."""
+
+    spark: Any
+    frames: list[tuple[NamedFrame, Any]]
+
+    def source(self, load: Load, asked: Asked, settings: Settings) -> Source:
+        given = given_frames([named for named, _ in self.frames], load.schema)
+        pairs = list(zip(given.splits, (frame for _, frame in self.frames), strict=True))
+        runner = _Here(self.spark, settings, load, pairs).run
+        return source_of(load.request, given, runner, SparkOptions())
 
 
 class _Here:

@@ -50,12 +50,12 @@ def test_beside_writers(root: Path, tmp_path: Path) -> None:
     start_together(workers)
     looks = 0
     while any(worker.process.poll() is None for worker in workers):
-        assert counted(root, deep=looks % 4 == 3) == []
+        assert counted(root, deep=looks % 2 == 0) == []
         looks += 1
     for worker in workers:
         _, errors = worker.process.communicate()
         assert worker.process.returncode == 0, errors
-    assert looks > 2, "it was never beside them"
+    assert looks > 0, "it was never beside them"
     check_whole(open_graph(root, SETTINGS))
 
 

@@ -265,6 +265,7 @@ class GraphModel(RuleBasedStateMachine):
         """A rival publishes on the branch between our plan and our publish."""
         target = self._branch(branch)
         self._recover_all()
+        self._forget_rivals(handle)
         rival = Once(lambda: write_changes(self.handles[1 - handle], target.name, theirs))
         write = self.handles[handle], target.name, mine
         target.add(_after(target.state, theirs))
@@ -284,6 +285,7 @@ class GraphModel(RuleBasedStateMachine):
         """Our planning began before the rival's sidecar was there; it is found under the lock."""
         target = self._branch(branch)
         self._recover_all()
+        self._forget_rivals(handle)
         rival = Once(lambda: self._die_writing(1 - handle, target, theirs, step))
         write_changes(self.handles[handle], target.name, mine, on_planned=rival)
         self._recover(target)
@@ -447,6 +449,10 @@ class GraphModel(RuleBasedStateMachine):
         assert commit.pins in (None, pins), "an old commit pins something else now"
         commit.pins = pins
         assert {key: read_entry(graph, entry) for key, entry in pins.items()} == commit.state
+
+    def _forget_rivals(self, handle: int) -> None:
+        """A process that has met others on a branch plans under its lock; a new one does not."""
+        self.handles[handle] = self._open()
 
     # ---- the oracle's side ----
 
