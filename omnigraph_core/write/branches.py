@@ -24,6 +24,7 @@ from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.history.moves import MoveKind
 from omnigraph_core.history.names import read_names
 from omnigraph_core.history.removed import CommitRemoved
+from omnigraph_core.history.settle import settle_torn
 from omnigraph_core.history.travel import snapshot_at
 from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, manifest_ref
 from omnigraph_core.storage import HeldLocks, Lock
@@ -120,6 +121,7 @@ def create_branch(
         commits = commits_ref(source.branch)
         if commits.branch is not None:
             heal_ref(door.tables, commits, commits.branch, held.check)
+        settle_torn(door.tables, door.manifest, source.branch, held.check)
         twin = door.tables.open(commits)
         create_fork(door.tables, commits, name, twin.version, held.check)
         sync_fork(door.storage, commits, name)

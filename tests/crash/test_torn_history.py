@@ -15,10 +15,10 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.maintenance.findings import Severity
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.sync import Syncer
-from omnigraph_core.tables.durability import manifest_path
+from omnigraph_core.tables.durability import manifest_path, own_files
 from omnigraph_core.tables.refs import TableRef, control_table
 from tests.support import warm
-from tests.support.dying import die
+from tests.support.dying import die, die_here
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, content, open_graph, write_three
@@ -81,6 +81,31 @@ def test_a_torn_log_is_passed_over_while_its_write_is_pending(path: str, graph: 
     check_whole(graph)
     actors = [each.actor_id for each in graph.log().history("main")]
     assert actors == ["omnigraph:recovery", "ann", "ann", "ann"]
+
+
+@pytest.mark.parametrize("lost", ["manifest", "rows"])
+def test_a_branch_does_not_start_on_a_torn_log(lost: str, graph: Graph) -> None:
+    """Rows that a merge carries over are written before its sidecar, so nothing is pending."""
+    graph.create_branch("dev")
+    write_three(graph, "theirs", "dev")
+    root, commits = graph.location.path, control_table(layout.COMMITS)
+    die_here(lambda: graph.merge("dev"), "history.carried")
+    if lost == "manifest":
+        tear_newest(graph, commits)
+    else:
+        newest = Graph.open(str(root), SETTINGS).door.tables.open(commits)
+        below = Graph.open(str(root), SETTINGS).door.tables.open(commits, newest.version - 1)
+        (file,) = own_files(newest).keys() - own_files(below).keys()
+        (root / file).write_bytes(b"")
+    graph = open_graph(root, SETTINGS)
+    graph.create_branch("fresh")
+    write_three(open_graph(root, SETTINGS), "fresh", "fresh")
+    graph = open_graph(root, SETTINGS)
+    assert content(graph, "fresh")["node:Person"] == {"first", "fresh"}
+    check_whole(graph)
+    assert _found(graph) == []
+    graph.merge("dev")
+    assert _found(open_graph(root, SETTINGS)) == []
 
 
 def test_a_torn_first_version_of_the_audit_table_is_made_again(graph: Graph) -> None:
