@@ -3,9 +3,9 @@
 A log may be read from an older version when its newest is torn, and a version that was
 deleted leaves no trace at all. So what was read is compared with what must be there:
 
-- every first parent of a head has a commit row. (The head itself may be without one while
-  its writer is at work; the head row has all of it. Of a commit of the original, whose row knows
-  neither operation nor schema, the head row says more.)
+- every first parent of a head has a commit row, and none is its own ancestor. (The head itself
+  may be without one while its writer is at work; the head row has all of it. Of a commit of the
+  original, whose row knows neither operation nor schema, the head row says more.)
 - every commit of ours has an actor, every commit by recovery an audit row; their writer
   may be under way or dead, and then a sidecar names them.
 """
@@ -68,8 +68,11 @@ def _check_known(tables: Tables, head: GraphCommit, recorded: Mapping[str, Graph
         raise HistoryDamaged(head.commit_id, "what its head row says", damaged_file(tables, ref))
     if row is None:
         _check_follows(head, recorded)
-    current = head.parent_commit_id
+    current, passed = head.parent_commit_id, {head.commit_id}
     while current is not None and current in recorded:
+        if current in passed:
+            raise HistoryDamaged(current, "ancestors other than itself", damaged_file(tables, ref))
+        passed.add(current)
         current = recorded[current].parent_commit_id
     return current
 

@@ -92,9 +92,10 @@ class CommitLog:
         return newest_first(found.values())
 
     def first_parents(self, commit_id: str) -> Iterable[GraphCommit]:
-        """The commit and its first parents, newest first."""
-        current = self.commits.get(commit_id)
-        while current is not None:
+        """The commit and its first parents, newest first; each once, also in a forged history."""
+        current, passed = self.commits.get(commit_id), set[str]()
+        while current is not None and current.commit_id not in passed:
+            passed.add(current.commit_id)
             yield current
             current = self.commits.get(current.parent_commit_id or "")
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 
 from omnigraph_core import faults, layout
@@ -370,6 +372,20 @@ def test_a_lost_row_of_the_head_is_written_again(root: Path) -> None:
     write_three(graph, "after")
     assert graph.log().history("main")[1:] == right
     check_whole(graph)
+
+
+@pytest.mark.timeout(120)
+def test_a_commit_that_is_its_own_ancestor_is_said(root: Path) -> None:
+    """A row is appended that gives the parent of the head a parent of its own name."""
+    graph = Graph.open(str(root), SETTINGS)
+    parent = graph.commit("main~1").commit_id
+    path = str(root / layout.COMMITS)
+    rows = lance.dataset(path).to_table(filter=f"graph_commit_id = '{parent}'")
+    place = rows.schema.get_field_index("parent_commit_id")
+    forged = rows.set_column(place, rows.schema.field(place), pa.array([parent], pa.string()))
+    lance.write_dataset(forged, path, mode="append")
+    with pytest.raises(HistoryDamaged, match="lacks ancestors other than itself"):
+        Graph.open(str(root), SETTINGS).log()
 
 
 @pytest.mark.parametrize("damage", ["short", "gone"])
