@@ -16,12 +16,15 @@ import hypothesis
 import pytest
 
 from omnigraph_core import faults
+from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support import warm
 from tests.support.processes import NOBODY, OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
 from tests.support.records import PEOPLE
 
 pytest_plugins = ["tests.support.s3server"]
+
+ANN = Settings(fsync=False, actor="ann")
 
 # Examples are not timed: on a busy machine any of them may be slow.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -80,6 +83,20 @@ def people(tmp_path: Path) -> Path:
     path = tmp_path / "people.pg"
     path.write_text(PEOPLE)
     return path
+
+
+@pytest.fixture(scope="session")
+def _new_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("new") / "g"
+    Graph.init(str(root), PEOPLE, ANN)
+    return root
+
+
+@pytest.fixture
+def graph(_new_graph: Path, tmp_path: Path) -> Graph:
+    """A graph without rows, of the types of `PEOPLE`. Modules that start from more override it."""
+    shutil.copytree(_new_graph, tmp_path / "g")
+    return Graph.open(str(tmp_path / "g"), ANN)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support.processes import Omnigraph
-from tests.support.records import PEOPLE
 from tests.support.terminal import CTRL_C, CTRL_D, on_a_terminal
 from tests.support.trees import fingerprint
 from tests.support.writers import check_whole, write_three
@@ -20,9 +19,8 @@ SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
+def graph(graph: Graph) -> Graph:
     """Three commits on main: init, then a write of `first` and one of `second`."""
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
     write_three(graph, "first")
     write_three(graph, "second")
     return graph

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support.dying import die
 from tests.support.processes import Omnigraph
-from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import check_whole, content, write_three
 
@@ -20,8 +18,7 @@ WRITTEN = ["edge:Knows", "node:Company", "node:Person"]
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     return graph
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,16 +15,14 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.write.moves import Note
 from omnigraph_core.write.tags import TagExists, TagReplaced, create_tag
 from tests.support.processes import Omnigraph
-from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
+def graph(graph: Graph) -> Graph:
     """Three commits on main: init, then a write of `first` and one of `second`."""
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
     write_three(graph, "first")
     write_three(graph, "second")
     return graph

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,15 +10,13 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.settings import Settings
 from tests.support.processes import Omnigraph
-from tests.support.records import PEOPLE
 from tests.support.writers import content, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     return graph
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +30,8 @@ SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
+def graph(graph: Graph) -> Graph:
     """Seven commits on main: init, and writes of p0 to p5."""
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
     write_more(graph, 6)
     return graph
 

@@ -27,8 +27,7 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     for number in range(6):
         write_three(graph, f"p{number}")
     return graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from omnigraph_core.manifest.reader import BranchReplaced
 from omnigraph_core.merge import engine
 from omnigraph_core.settings import Settings
 from omnigraph_core.write.freshness import CommitPreconditionFailed
-from tests.support.records import PEOPLE, nodes
+from tests.support.records import nodes
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
@@ -29,9 +28,8 @@ def set_age(name: str, age: int) -> str:
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
+def graph(graph: Graph) -> Graph:
     """dev has Dee, main has Max; both know Ann."""
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
     graph.change(insert("Ann"))
     graph.create_branch("dev")
     graph.change(insert("Dee"), branch="dev")

@@ -31,7 +31,6 @@ from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.branches import BranchExists, StartMoved, create_branch
 from tests.support.dying import die
 from tests.support.processes import Omnigraph
-from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import WRITTEN, check_whole, content, open_graph, write_three
 
@@ -41,8 +40,7 @@ PERSON = TableRef("node:Person", layout.table_path("node", "Person"))
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     graph.create_branch("dev")
     return graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support import warm
 from tests.support.processes import REPOSITORY, clean_environment
-from tests.support.records import PEOPLE
 from tests.support.writers import check_log, check_whole, content, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
@@ -53,8 +51,7 @@ CASES = [(verb, step) for verb, (_, steps) in MATRIX.items() for step in steps]
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     graph.create_branch("dev")
     graph.create_branch("old")

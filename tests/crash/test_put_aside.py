@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,15 +19,13 @@ from omnigraph_core.write.put_aside import BranchIsTagged
 from omnigraph_core.write.undelete import NothingToUndelete
 from tests.support import warm
 from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
-from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, content, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     graph.create_branch("dev")
     write_three(graph, "on-dev", "dev")

@@ -23,7 +23,6 @@ from tests.support import warm
 from tests.support.dying import die
 from tests.support.paused import go_on, wait_until_stopped
 from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
-from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.writers import TAG, TAG_SCHEMA, check_whole, content, open_graph, rows_for, write_three
 
@@ -31,8 +30,7 @@ SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     return graph
 

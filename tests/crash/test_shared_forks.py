@@ -14,7 +14,6 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.write.phases import Published
 from omnigraph_core.write.plan import WritePlan
 from tests.support.dying import die
-from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, content, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
@@ -30,8 +29,7 @@ DEATHS = {
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     graph.create_branch("dev")
     return graph

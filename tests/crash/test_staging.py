@@ -18,7 +18,6 @@ from omnigraph_core.write.staging import StagingSwept, staging, sweep_staging
 from omnigraph_core.write.staging_record import LOAD_KIND, StagingRecord, StagingUnreadable
 from tests.support import warm
 from tests.support.processes import REPOSITORY, Omnigraph, clean_environment
-from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
@@ -47,11 +46,6 @@ with staging(storage, record):
 
 def forget_nothing(record: StagingRecord) -> bool:
     return True
-
-
-@pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    return Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
 
 
 def test_a_finished_write_leaves_nothing(graph: Graph) -> None:

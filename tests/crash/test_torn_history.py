@@ -20,15 +20,13 @@ from omnigraph_core.tables.refs import TableRef, control_table
 from tests.support import warm
 from tests.support.dying import die, die_here
 from tests.support.processes import REPOSITORY, clean_environment
-from tests.support.records import PEOPLE
 from tests.support.writers import check_whole, content, open_graph, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     return graph
 

@@ -28,15 +28,13 @@ from tests.support.plans import Change, write_changes
 from tests.support.powercut import Disk, Operation, Survival, record
 from tests.support.processes import REPOSITORY, clean_environment
 from tests.support.programs import require_program
-from tests.support.records import PEOPLE
 from tests.support.writers import WRITTEN, check_whole, content, open_graph, rows_for, write_three
 
 SETTINGS = Settings(fsync=False, actor="ann")
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> Graph:
-    graph = Graph.init(str(tmp_path / "g"), PEOPLE, SETTINGS)
+def graph(graph: Graph) -> Graph:
     write_three(graph, "first")
     return graph
 
