@@ -61,7 +61,7 @@ class Topology:
         self._steps: dict[EdgeSelection, StoredStep | None] = {}
 
     def follow(self, selection: EdgeSelection, codes: IntArray) -> Followed:
-        """What these nodes, which may repeat, lead to; ordered by node and target."""
+        """What these nodes, which may repeat, lead to; ordered by node. Targets are in any order."""
         near = self._nodes_of(selection.near)
         stored = self._stored(selection)
         if stored is not None:

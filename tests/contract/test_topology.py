@@ -89,6 +89,15 @@ def test_nodes_that_came_and_went_are_told_apart(graph: Graph) -> None:
     assert {"b": "new", "i": 99} in expected[0]
 
 
+def test_an_edge_between_nodes_that_are_known_is_found_in_any_order_of_meeting_them(graph: Graph) -> None:
+    """n0 leads to n1 and to n9; n9 is met first, so targets come in another order than their numbers."""
+    closed = 'query q() { match { $b: P { k: "n9" } $a <k> $b $a k $b } return { $a.k as a } order { a } }'
+    opened = Graph.open(graph.location.uri, graph.settings)
+    found = opened.query(closed)
+    assert any(step.note == "topology" for step in found.steps)
+    assert found.to_pylist() == [{"a": "n0"}, {"a": "n24"}]
+
+
 def test_a_reader_writes_nothing(graph: Graph) -> None:
     before = {path: path.stat().st_mtime_ns for path in graph.location.path.rglob("*")}
     answers(graph)

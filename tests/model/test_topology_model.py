@@ -39,6 +39,7 @@ QUERIES = [
     "query q() { match { $b: B $a f $b $a e $c } return { $a.k as a, $b.k as b, $c.i as i } order { b, a } }",
     "query q() { match { $a: A not { $a f $_ } } return { $a.k as a } order { a } }",
     "query q() { match { $a: A not { $a $w:e $x $w.w > 1 } } return { $a.k as a } order { a } }",
+    "query q() { match { $b: A { i: 1 } $a e $b $c e $b $a e $c } return { $a.k as a, $b.k, $c.k } }",
     'query q() { match { $a: A { k: "n2" } $a f $b $c f $b } return { $c.k as c, $c.i as i } order { c } }',
 ]
 

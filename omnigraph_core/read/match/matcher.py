@@ -159,7 +159,10 @@ class Matcher:
         if step.closes:
             targets = np.repeat(np.arange(len(starts), dtype=np.int64), np.diff(fan.starts))
             keys = pair_keys(targets, fan.targets)
-            positions, places = join_on(pair_keys(inverse, rows.codes[step.target]), keys)
+            # An index orders targets by their numbers in it, which are not the codes of this read.
+            order = np.argsort(keys, kind="stable")
+            positions, places = join_on(pair_keys(inverse, rows.codes[step.target]), keys[order])
+            places = order[places]
             more = {}
         else:
             session.budget.check_rows(int(fan.counts(inverse).sum()), len(rows.codes) + 2)
