@@ -23,6 +23,8 @@ class InjectedFault(StorageError):
     """Raised by a failpoint armed with `error`; stands for a failed storage call."""
 
 
+NAP_S = 0.1
+
 _armed: dict[str, str] = {}
 _passes: dict[str, int] = {}
 """How many times a failpoint is still passed before it does what it is armed with."""
@@ -71,7 +73,14 @@ def hit(name: str) -> None:
     elif action == "error":
         raise InjectedFault(f"injected fault at {name}")
     else:
-        time.sleep(int(action.partition(":")[2]) / 1000)
+        _sleep(int(action.partition(":")[2]) / 1000)
+
+
+def _sleep(seconds: float) -> None:
+    """In naps: Python would sleep through a signal that came right before the system call."""
+    awake = time.monotonic() + seconds
+    while (left := awake - time.monotonic()) > 0:
+        time.sleep(min(left, NAP_S))
 
 
 def _passed(name: str) -> bool:
