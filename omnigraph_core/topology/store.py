@@ -6,8 +6,10 @@ may be removed at any time: a file that is mapped lives until it is let go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
@@ -33,6 +35,7 @@ class TopologyStore:
         self._storage = storage
         self._control = storage.control
         self._records: dict[str, TopologyRecord] = {}
+        self._mapped: WeakValueDictionary[str, mmap.mmap] = WeakValueDictionary()
 
     def records(self) -> list[TopologyRecord]:
         """Those that can be read, the newest first."""
@@ -62,6 +65,11 @@ class TopologyStore:
             raise NotTopology(f"{file.name}: not there, or not whole")
         return decoded(file.name, data)
 
+    def are_whole(self, files: Iterable[StoredFile]) -> bool:
+        """Are those that this process has mapped still as long as they were?"""
+        mapped = ((file, self._mapped.get(file.name)) for file in files)
+        return all(found is None or found.size() == file.size for file, found in mapped)
+
     def is_sound(self, file: StoredFile) -> bool:
         """Is it there, and what was written? Reads all of it."""
         try:
@@ -74,13 +82,20 @@ class TopologyStore:
         path = layout.topology_file(file.name)
         try:
             if self._storage.location.is_local:
-                return mapped_file(self._storage.location.path, path, file.size)
+                return self._map(file.name, path, file.size)
             found = self._control.get(path)
         except OmnigraphError as error:
             raise NotTopology(f"{file.name}: {error}") from error
         if found is None or len(found.data) != file.size or not is_sound(file.name, memoryview(found.data)):
             return None
         return memoryview(found.data)
+
+    def _map(self, name: str, path: str, size: int) -> memoryview | None:
+        mapped = mapped_file(self._storage.location.path, path, size)
+        if mapped is None:
+            return None
+        self._mapped[name] = mapped
+        return memoryview(mapped)
 
     def write(self, kind: str, arrays: Arrays) -> StoredFile:
         """A new file. Until a record names it, nobody looks at it."""

@@ -119,7 +119,7 @@ class TopologyIndex:
         if record is None or stored is None or self._store is None:
             return None
         key: CacheKey[NodeNumbers] = CacheKey(("stored nodes", record.name, entry))
-        known = self._cache.get(key)
+        known = self._cache.get(key) if self._store.are_whole(stored.files) else None
         if known is None and _is_near(table, NODE_COLUMNS, stored):
             try:
                 arrays = self._store.arrays(stored.ids)
@@ -144,10 +144,10 @@ class TopologyIndex:
         if record is None or self._store is None or {near.name, far.name} != {record.name}:
             return None
         key: CacheKey[StoredTopology] = CacheKey(("stored edges", record.name, *entries))
-        known = self._cache.get(key)
+        stored = record.edges[table.ref.path]
+        known = self._cache.get(key) if self._store.are_whole(stored.files) else None
         if known is not None:
             return known
-        stored = record.edges[table.ref.path]
         if stored.dangling and (near.new_count or far.new_count):
             return None  # An end that was no node may be one by now.
         try:

@@ -149,6 +149,16 @@ def test_a_file_that_is_not_whole_is_not_believed(
     assert answers(graph)[0] == expected
 
 
+@pytest.mark.parametrize("kind", ["nodes", "from", "ends"])
+def test_a_file_that_is_cut_while_it_is_in_use_ends_no_process(kind: str, graph: Graph) -> None:
+    """A backup that is copied over a graph cuts its files and fills them again. Reading a map there is fatal."""
+    expected = [graph.query(source).to_pylist() for source in (HOPS, EDGES)]
+    for path in parts(graph, kind):
+        os.truncate(path, 0)
+    assert [graph.query(source).to_pylist() for source in (HOPS, EDGES)] == expected
+    assert answers(graph)[0] == expected
+
+
 def test_a_file_in_the_place_of_another_is_not_believed(graph: Graph) -> None:
     expected, _ = answers(graph, TraversalMode.INDEXED)
     (out,), (into,) = parts(graph, "from"), parts(graph, "into")
