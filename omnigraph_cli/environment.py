@@ -11,6 +11,8 @@ ENVIRONMENT: dict[str, str] = {
     "OMNIGRAPH_MEMORY_LIMIT": "Memory for data, such as 500MB; default 2GiB.",
     "OMNIGRAPH_LOAD_CONCURRENCY": "Types that a load writes at the same time; default 8.",
     "OMNIGRAPH_MAINTENANCE_CONCURRENCY": "Tables that maintenance works on at the same time; default 2.",
+    "OMNIGRAPH_CACHE_DIR": "Where topology indexes of graphs on S3 are kept; default ~/.cache/omnigraph.",
+    "OMNIGRAPH_CACHE_LIMIT": "Room for them, such as 500MB; 0 keeps none; default 4GiB.",
     "OMNIGRAPH_TRAVERSAL_MODE": "auto, indexed or csr: how queries follow edges; default auto.",
     "OMNIGRAPH_WARM": "How long a background process for quick starts waits, such as 10m; default off.",
     "OMNIGRAPH_TRUST_CONFIG": "1 obeys an omnigraph.toml of another user.",
@@ -36,6 +38,7 @@ ENVIRONMENT: dict[str, str] = {
     "TERM, COLUMNS": "The terminal: dumb has no colour and no status line; its width.",
     "TMPDIR": "Where large loads and queries keep what does not fit in memory.",
     "XDG_STATE_HOME": "Where the shell keeps its history, omnigraph/history; default ~/.local/state.",
+    "XDG_CACHE_HOME": "Where OMNIGRAPH_CACHE_DIR is by default, omnigraph; default ~/.cache.",
     "XDG_CONFIG_HOME": "Where the user's own omnigraph/config.toml is; default ~/.config.",
 }
 

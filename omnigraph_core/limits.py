@@ -14,6 +14,9 @@ LEASE_TTL_DEFAULT_S = 10.0
 # What a laptop or a small CI machine can spare.
 MEMORY_DEFAULT_BYTES = 2 << 30
 
+# The topology index of some hundred million edges; a disk has it to spare.
+CACHE_DEFAULT_BYTES = 4 << 30
+
 # Types written at the same time: enough to keep a disk busy while one of them encodes.
 LOAD_CONCURRENCY_DEFAULT = 8
 # Beyond this a value is a typing mistake: every type needs a thread and buffers.

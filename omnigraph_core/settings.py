@@ -26,6 +26,7 @@ from omnigraph_core.config_file import (
 )
 from omnigraph_core.errors import UsageError
 from omnigraph_core.limits import (
+    CACHE_DEFAULT_BYTES,
     EMBED_BACKOFF_DEFAULT_S,
     EMBED_DEADLINE_DEFAULT_S,
     EMBED_RETRIES_DEFAULT,
@@ -129,6 +130,9 @@ class Settings:
     """Where the user's own history is kept."""
     pager: str | None = None
     """What shows long output on a terminal; None if nobody says, "" for nothing."""
+    cache_home: Path | None = None
+    """Where copies of what a graph on S3 never changes are kept; None: nowhere."""
+    cache_limit_bytes: int = CACHE_DEFAULT_BYTES
     working_directory: Path = Path(".")
     s3: S3Settings = S3Settings()
     traversal_mode: TraversalMode | None = None
@@ -175,7 +179,9 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
         user=user,
         variables=frozenset(name for name in env if name.startswith("OMNIGRAPH_") or name in _SHARED),
         pager=_pager(env, user),
-        state_home=_state_home(env),
+        state_home=_home(env, "XDG_STATE_HOME", ".local/state"),
+        cache_home=_cache_home(env),
+        cache_limit_bytes=_size(env, "OMNIGRAPH_CACHE_LIMIT", CACHE_DEFAULT_BYTES),
         working_directory=directory,
         s3=_s3(env),
         traversal_mode=_traversal_mode(env),
@@ -192,9 +198,16 @@ def load_settings(environment: Mapping[str, str] | None = None, cwd: Path | None
     )
 
 
-def _state_home(env: Mapping[str, str]) -> Path | None:
-    named = env.get("XDG_STATE_HOME")
-    return Path(named) if named else Path(env["HOME"], ".local", "state") if env.get("HOME") else None
+def _home(env: Mapping[str, str], name: str, usual: str) -> Path | None:
+    named = env.get(name)
+    return Path(named) if named else Path(env["HOME"], usual) if env.get("HOME") else None
+
+
+def _cache_home(env: Mapping[str, str]) -> Path | None:
+    """OMNIGRAPH_CACHE_DIR, else a folder in the user's own cache."""
+    named = _text(env, "OMNIGRAPH_CACHE_DIR")
+    usual = _home(env, "XDG_CACHE_HOME", ".cache")
+    return Path(named) if named else None if usual is None else usual / "omnigraph"
 
 
 def _pager(env: Mapping[str, str], user: UserConfig) -> str | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph_core.read.execute import Reading
     from omnigraph_core.read.look import Entity, TypeFacts
     from omnigraph_core.schema.evolve import MigrationPlan
+    from omnigraph_core.storage.copies import LocalCopies
     from omnigraph_core.topology.cache import ReadCache
     from omnigraph_core.topology.store import TopologyStore
 
@@ -58,8 +59,18 @@ class ReadState:
         from omnigraph_core.topology.store import TopologyStore
 
         if self._topology is None:
-            self._topology = TopologyStore(self.tables.storage)
+            self._topology = TopologyStore(self.tables.storage, self._copies())
         return self._topology
+
+    def _copies(self) -> LocalCopies | None:
+        """Where files of a graph on S3 are kept between processes."""
+        settings, location = self.settings, self.tables.storage.location
+        if location.is_local or settings.cache_home is None or not settings.cache_limit_bytes:
+            return None
+        from omnigraph_core.storage.copies import LocalCopies
+
+        directory = settings.working_directory / settings.cache_home / "topology"
+        return LocalCopies(directory, settings.cache_limit_bytes, location.uri)
 
     def trails(self, log: CommitLog) -> Trails:
         """For following tables back through the commits of a log."""

@@ -47,6 +47,9 @@ def _settings(of: Settings) -> Iterator[_Setting]:
     yield _one(of, "load_concurrency", f"{of.load_concurrency}", "OMNIGRAPH_LOAD_CONCURRENCY")
     most = f"{of.maintenance_concurrency}"
     yield _one(of, "maintenance_concurrency", most, "OMNIGRAPH_MAINTENANCE_CONCURRENCY")
+    kept = None if of.cache_home is None else str(of.cache_home)
+    yield _one(of, "cache_dir", kept, "OMNIGRAPH_CACHE_DIR")
+    yield _one(of, "cache_limit", f"{of.cache_limit_bytes >> 20} MiB", "OMNIGRAPH_CACHE_LIMIT")
     yield _one(of, "fsync", "on" if of.fsync else "off", "OMNIGRAPH_FSYNC")
     yield _one(of, "color", of.color or "auto", "NO_COLOR", "FORCE_COLOR")
     yield _one(of, "pager", "less" if of.pager is None else of.pager, "OMNIGRAPH_PAGER")

@@ -74,6 +74,7 @@ class Reading:
         try:
             rows = empty_answer(read) if explain_only else prepared.execute()
         except NotTopology:  # An index that is damaged is as good as none.
+            budget.begin_again()
             session = session_with(None)
             prepared = PreparedRead(session, read)
             rows = prepared.execute()

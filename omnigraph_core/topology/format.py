@@ -66,6 +66,15 @@ def decoded(name: str, data: memoryview) -> Arrays:
         raise NotTopology(f"{name}: {error}") from error
 
 
+def is_file(name: str, data: memoryview) -> bool:
+    """Does it say that it is this file, and whole?"""
+    try:
+        decoded(name, data)
+    except NotTopology:
+        return False
+    return True
+
+
 def is_sound(name: str, data: memoryview) -> bool:
     """Has every array the checksum it was written with?"""
     try:

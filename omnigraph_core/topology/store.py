@@ -15,8 +15,9 @@ from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.ids import new_ulid
 from omnigraph_core.storage import Storage, Stored
+from omnigraph_core.storage.copies import LocalCopies
 from omnigraph_core.storage.mapped import mapped_file
-from omnigraph_core.topology.format import NotTopology, decoded, encoded, is_sound
+from omnigraph_core.topology.format import NotTopology, decoded, encoded, is_file, is_sound
 from omnigraph_core.topology.record import StoredFile, TopologyRecord, record_from
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ KEPT_RECORDS = 3
 class TopologyStore:
     """The indexes of one graph."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, copies: LocalCopies | None = None) -> None:
+        """What is fetched over a network is kept in `copies`, and in memory if there are none."""
         self._storage = storage
+        self._copies = copies
         self._control = storage.control
         self._records: dict[str, TopologyRecord] = {}
         self._mapped: WeakValueDictionary[str, mmap.mmap] = WeakValueDictionary()
@@ -82,19 +85,32 @@ class TopologyStore:
         path = layout.topology_file(file.name)
         try:
             if self._storage.location.is_local:
-                return self._map(file.name, path, file.size)
-            found = self._control.get(path)
+                return self._held(file, mapped_file(self._storage.location.path, path, file.size))
+            return self._copied(file) or self._fetched(file, path)
         except OmnigraphError as error:
             raise NotTopology(f"{file.name}: {error}") from error
+
+    def _copied(self, file: StoredFile) -> memoryview | None:
+        if self._copies is None:
+            return None
+        found = self._held(file, self._copies.get(file.name, file.size))
+        if found is None or is_file(file.name, found):
+            return found
+        self._copies.drop(file.name)
+        return None
+
+    def _fetched(self, file: StoredFile, path: str) -> memoryview | None:
+        found = self._control.get(path)
         if found is None or len(found.data) != file.size or not is_sound(file.name, memoryview(found.data)):
             return None
-        return memoryview(found.data)
+        if self._copies is not None:
+            self._copies.keep(file.name, found.data)
+        return self._copied(file) or memoryview(found.data)
 
-    def _map(self, name: str, path: str, size: int) -> memoryview | None:
-        mapped = mapped_file(self._storage.location.path, path, size)
+    def _held(self, file: StoredFile, mapped: mmap.mmap | None) -> memoryview | None:
         if mapped is None:
             return None
-        self._mapped[name] = mapped
+        self._mapped[file.name] = mapped
         return memoryview(mapped)
 
     def write(self, kind: str, arrays: Arrays) -> StoredFile:

@@ -151,7 +151,7 @@ def test_a_file_that_is_not_whole_is_not_believed(
 
 @pytest.mark.parametrize("kind", ["nodes", "from", "ends"])
 def test_a_file_that_is_cut_while_it_is_in_use_ends_no_process(kind: str, graph: Graph) -> None:
-    """A backup that is copied over a graph cuts its files and fills them again. Reading a map there is fatal."""
+    """A backup that is copied over a graph cuts its files and fills them again; a map of them is fatal."""
     expected = [graph.query(source).to_pylist() for source in (HOPS, EDGES)]
     for path in parts(graph, kind):
         os.truncate(path, 0)

@@ -68,5 +68,9 @@ class Budget:
         self._held += size
         self.check_bytes(rows, self._held)
 
+    def begin_again(self) -> None:
+        """Nothing is held any more; the time that has passed has."""
+        self._held = 0
+
     def release(self, size: int) -> None:
         self._held -= size
