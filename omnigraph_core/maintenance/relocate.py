@@ -24,8 +24,7 @@ def relocate(manifest: Manifest) -> int:
     with manifest.tables.storage.locks.lock_all(locks, doing="relocate") as held:
         changed = 0
         for ref in _datasets(manifest, held):
-            held.check()
-            changed += relocate_forks(manifest.tables, ref)
+            changed += relocate_forks(manifest.tables, ref, held.check)
     return changed
 
 

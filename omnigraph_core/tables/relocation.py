@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from omnigraph_core import faults
 from omnigraph_core.errors import StorageError
+from omnigraph_core.storage import ControlStore, ObjectChanged
+from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.manifest_file import ManifestFile
@@ -25,27 +28,35 @@ _NAME_FIELD = 2
 _PATH_FIELD = 4
 
 
-def relocate_forks(tables: Tables, ref: TableRef) -> int:
+def relocate_forks(tables: Tables, ref: TableRef, guard: Guard) -> int:
     """Make every version of every fork of a dataset refer to where it is now; returns how many changed.
 
-    Each manifest is replaced atomically, and doing it again changes nothing. Nobody may
-    be writing to the dataset. Whether the ref of a fork can be read does not matter, nor whether it has
-    one: a deleted branch has none, and tags, bases and `undelete` still want its files.
+    Each manifest is replaced atomically, by the e-tag that was read, and doing it again changes nothing.
+    Nobody may be writing to the dataset. Whether the ref of a fork can be read does not matter, nor whether
+    it has one: a deleted branch has none, and tags, bases and `undelete` still want its files.
     """
-    changed = 0
     home = tables.uri(ref.on(None))
-    for name in _trees(tables, ref):
-        fork = ref.on(name)
-        for version in versions_on_disk(tables, fork):
-            path = manifest_path(fork, version)
-            found = tables.storage.control.get(path)
-            if found is None or not found.data.endswith(FOOTER_MAGIC):
-                continue  # Torn by a power cut: nothing to relocate, and whoever writes next sets it aside.
-            rewritten = with_base_paths(found.data, home, path)
-            if rewritten != found.data:
-                tables.storage.control.put(path, rewritten)
-                changed += 1
-    return changed
+    forks = (ref.on(name) for name in _trees(tables, ref))
+    paths = [manifest_path(fork, version) for fork in forks for version in versions_on_disk(tables, fork)]
+    return sum(_relocate_version(tables.storage.control, path, home, guard) for path in paths)
+
+
+def _relocate_version(control: ControlStore, path: str, home: str, guard: Guard) -> bool:
+    """Did it change? By now another branch may have the path, and a version of the same number."""
+    found = control.get(path)
+    if found is None or not found.data.endswith(FOOTER_MAGIC):
+        return False  # Torn by a power cut: nothing to relocate, and whoever writes next sets it aside.
+    rewritten = with_base_paths(found.data, home, path)
+    if rewritten == found.data:
+        return False
+    guard()
+    faults.hit("relocate.read")
+    try:
+        control.replace(path, rewritten, found.e_tag)
+    except ObjectChanged:
+        guard()
+        raise
+    return True
 
 
 def _trees(tables: Tables, ref: TableRef) -> list[str]:

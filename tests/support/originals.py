@@ -12,6 +12,7 @@ from omnigraph_core import layout
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import open_storage, parse_location
+from omnigraph_core.tables.commit import unguarded
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.relocation import relocate_forks
@@ -40,7 +41,7 @@ def unpack_in_place(name: str, into: Path) -> Path:
     root = unpack(name, into)
     tables = Tables(open_storage(parse_location(str(root), into), SETTINGS))
     for path in (layout.MANIFEST, layout.COMMITS, *datasets(root)):
-        relocate_forks(tables, TableRef(path, path))
+        relocate_forks(tables, TableRef(path, path), unguarded)
     return root
 
 

@@ -40,7 +40,6 @@ ALLOWED = {
     "tables/preview.py detached delete": "a detached version it has just made; a random number, and a uuid",
     "tables/indexes.py _segment delete_prefix": "inside an index it has just built; a uuid",
     "tables/indexes.py _are_of_one_kind delete_prefix": "an index it has just built; a uuid",
-    "tables/relocation.py relocate_forks put": "the same version with other paths, under all locks",
     "topology/store.py TopologyStore.remove delete_many": "ULIDs; derived data, a reader does without",
     "tables/sink.py RowSink.discard delete": "files that this very object has written; uuids",
     "tables/staged.py discard_files delete": "files of staged writes; uuids",

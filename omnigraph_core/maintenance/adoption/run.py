@@ -171,8 +171,7 @@ class Adoption:
 
     def _relocate_all(self, refs: list[TableRef], held: HeldLocks) -> None:
         for ref in refs:
-            held.check()
-            relocate_forks(self._tables, ref)
+            relocate_forks(self._tables, ref, held.check)
         self._reopen()
         self._set_aside_torn(refs, held)
 
