@@ -40,22 +40,24 @@ def counted(root: Path, *, deep: bool = False) -> list[Finding]:
 def test_beside_writers(root: Path, tmp_path: Path) -> None:
     """Two on one branch, one on another that forks, one that makes and deletes a third."""
     churn = [("create", "churn", "main"), ("add", "churn", "x"), ("delete", "churn", "")] * 4
+    looked = tmp_path / "looked"
     scripts = {
-        "a": adds_and_reads("a", "main", 10),
+        "a": [*adds_and_reads("a", "main", 9), ("wait", "main", str(looked)), ("add", "main", "last")],
         "b": adds_and_reads("b", "main", 10),
         "c": adds_and_reads("c", "old", 10),
         "d": churn,
     }
     workers = [Worker(root, tmp_path, name, script) for name, script in scripts.items()]
     start_together(workers)
-    looks = 0
+    is_deep = True
     while any(worker.process.poll() is None for worker in workers):
-        assert counted(root, deep=looks % 2 == 0) == []
-        looks += 1
+        assert counted(root, deep=is_deep) == []
+        is_deep = not is_deep
+        looked.touch()
     for worker in workers:
         _, errors = worker.process.communicate()
         assert worker.process.returncode == 0, errors
-    assert looks > 0, "it was never beside them"
+    assert looked.exists(), "it was never beside them"
     check_whole(open_graph(root, SETTINGS))
 
 

@@ -38,6 +38,7 @@ from tests.support.workers import Script, Worker, read_three
 from tests.support.writers import WRITTEN, check_audits, check_whole, content, open_graph, write_three
 
 FIRST = frozenset({"first"})
+DEATH = "write.after_b=kill"
 
 
 SIZES = [
@@ -59,8 +60,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("size", "seed"), SIZES)
 def test_one_branch(size: Size, seed: int, root: Path, tmp_path: Path) -> None:
     workers = [
-        Worker(root, tmp_path, f"w{number}", adds_and_reads(f"w{number}", "main", size.writes))
-        for number in range(size.processes)
+        Worker(root, tmp_path, f"w{number}", script, dies_at="" if number else DEATH)
+        for number, script in enumerate(
+            adds_and_reads(f"w{number}", "main", size.writes) for number in range(size.processes)
+        )
     ]
     landed = run_all(workers, size.kills, random.Random(seed))
     assert landed > 0
@@ -92,7 +95,7 @@ def test_several_branches_that_come_and_go(size: Size, seed: int, root: Path, tm
             ]
             if number % 2:
                 script.reverse()
-        workers.append(Worker(root, tmp_path, name, script))
+        workers.append(Worker(root, tmp_path, name, script, dies_at="" if number else DEATH))
     assert run_all(workers, size.kills, chance) > 0
     entries = [entry for worker in workers for entry in worker.entries()]
     starts: dict[str, Rows] = {"main": FIRST, "dev": FIRST, "dev-two": FIRST, "churn": ABSENT}

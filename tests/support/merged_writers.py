@@ -9,6 +9,7 @@ merge holds, of each, as many as the side that has more: that is all of the mode
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ SETTINGS = Settings(fsync=False, actor="tester", lock_timeout_s=300.0)
 SHARED = ("s1", "s2", "s3", "mark")
 BRANCHES = {"a": "main", "b": "dev"}
 """The property that each writer changes, and its branch."""
+MET = 5
+"""Before this step a writer waits for the first merge."""
 
 Items = dict[str, dict[str, Any]]
 
@@ -74,6 +77,8 @@ def write(root: str, name: str, count: int, journal: Path) -> None:
     done = steps_in(items_at(Graph.open(root, SETTINGS), branch))[name]
     assert done >= len(acknowledged(journal)), "an acknowledged write is lost"
     for number in range(done + 1, count + 1):
+        if number == MET:
+            _wait_for(journal, "merge")
         while True:
             try:
                 Graph.open(root, SETTINGS).change(
@@ -86,6 +91,7 @@ def write(root: str, name: str, count: int, journal: Path) -> None:
 
 
 def merge(root: str, count: int, journal: Path) -> None:
+    _wait_for(journal, *BRANCHES)
     for number in range(len(acknowledged(journal)), count):
         source, target = ("dev", "main") if number % 2 else ("main", "dev")
         while True:
@@ -95,6 +101,12 @@ def merge(root: str, count: int, journal: Path) -> None:
             except BusyError:
                 continue
         _note(journal, number)
+
+
+def _wait_for(journal: Path, *names: str) -> None:
+    """Until each of these has done something: so at least one merge meets both, and both go on after it."""
+    while not all(acknowledged(journal.with_stem(name)) for name in names):
+        time.sleep(0.01)
 
 
 def _note(journal: Path, number: int) -> None:

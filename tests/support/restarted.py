@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support import warm
 from tests.support.processes import REPOSITORY, clean_environment
 
 
@@ -38,7 +39,7 @@ class Process:
         return self.root.parent / f"{self.name}.journal"
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, "-m", self.module, *self.arguments, str(self.journal)],
             cwd=REPOSITORY,
             env=clean_environment(),

@@ -32,7 +32,8 @@ from tests.support.writers import WRITTEN, open_graph, write_three
 LOCK_TIMEOUT_S = 120.0
 
 Script = Sequence[tuple[str, str, str]]
-"""(action, branch, argument): `add` a key, `read`, `create` from the ref in argument, `delete`."""
+"""(action, branch, argument): `add` a key, `read`, `create` from the ref in argument, `delete`; `wait` until
+the file in argument is there, which is how a script makes sure that it meets somebody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Entry:
 
     def to_call(self, table: str) -> Call | None:
         """What this call says about one table; None when it says and changed nothing."""
-        if self.outcome in ("busy", "replaced"):
+        if self.action == "wait" or self.outcome in ("busy", "replaced"):
             return None
         argument = self.argument.split(",") if self.action == "create" else self.argument
         result: Any = self.outcome
@@ -65,16 +66,33 @@ class Entry:
 
 
 class Worker:
-    """The parent's view of one process: starts it, reads its journal, starts it again."""
+    """The parent's view of one process: starts it, reads its journal, starts it again.
 
-    def __init__(self, root: Path, folder: Path, name: str, script: Script, *, fsync: bool = False) -> None:
+    With `dies_at` its first run arms a failpoint.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        name: str,
+        script: Script,
+        *,
+        fsync: bool = False,
+        dies_at: str = "",
+    ) -> None:
         self._root = root
         self._folder = folder
         self._fsync = fsync
+        self.dies_at = dies_at
         self.name = name
         self.script = list(script)
         self.runs = 0
         self.process = self._start()
+
+    @property
+    def waits(self) -> bool:
+        return any(action == "wait" for action, _, _ in self.script)
 
     def go(self) -> None:
         assert self.process.stdin is not None
@@ -107,6 +125,7 @@ class Worker:
                 OMNIGRAPH_LOCK_TIMEOUT=str(LOCK_TIMEOUT_S),
                 OMNIGRAPH_ACTOR=self.name,
                 OMNIGRAPH_FSYNC="on" if self._fsync else "off",
+                OMNIGRAPH_FAILPOINTS=self.dies_at if self.runs == 1 else "",
             ),
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
@@ -180,6 +199,10 @@ def perform(graph: Graph, action: str, branch: str, argument: str) -> dict[str, 
         return {"commit": graph.create_branch(branch, first_commit(graph)).commit_id}
     if action == "delete":
         graph.delete_branch(branch)
+        return {}
+    if action == "wait":
+        while not os.path.exists(argument):
+            time.sleep(0.01)
         return {}
     assert action == "add"
     published = write_three(graph, argument, branch, actor=graph.settings.actor or "nobody")
