@@ -15,7 +15,8 @@ import pytest
 from omnigraph_cli.exits import BY_KIND, MEANING
 from omnigraph_core.errors import ErrorKind
 from tests.support import warm
-from tests.support.processes import OMNIGRAPH, Omnigraph, clean_environment
+from tests.support.paused import started
+from tests.support.processes import OMNIGRAPH, Finished, Omnigraph, clean_environment
 from tests.support.terminal import on_a_terminal
 
 
@@ -155,19 +156,12 @@ def test_a_reader_that_goes_away(graph: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_silent_and_leaves_nothing(people: Path, tmp_path: Path) -> None:
-    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.tables_created=sleep:600000")
-    process = warm.Popen(
-        [OMNIGRAPH, "init", "--schema", people, "g"],
-        env=environment,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    while not (tmp_path / "g/edges/844eefbe5068b644/_versions").exists():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=240)
-    assert (process.returncode, out, err) == (130, b"", b"")
+    command = [OMNIGRAPH, "init", "--schema", people, "g"]
+    with started(command, cwd=tmp_path, stop_at="init.tables_created") as process:
+        process.until_stopped()
+        process.process.send_signal(signal.SIGINT)
+        process.go_on()
+        assert process.ended() == Finished(130, "", "")
     assert not (tmp_path / "g").exists()
 
 

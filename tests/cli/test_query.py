@@ -7,11 +7,13 @@ import io
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support import warm
+from tests.support.paused import unread
 from tests.support.processes import OMNIGRAPH, Finished, Omnigraph, clean_environment
 from tests.support.records import D1, S1, node, write_jsonl
 from tests.support.terminal import on_a_terminal
@@ -253,10 +255,16 @@ def test_a_reader_that_goes_away_is_exit_141(graph: Path) -> None:
     process.stderr.close()
 
 
+PIPE_BYTES = 65536
+
+
 def test_ctrl_c_is_exit_130(graph: Path) -> None:
     process = running(graph, 10)
     assert process.stdout is not None
     assert process.stdout.readline()
+    while unread(process.stdout.fileno()) < PIPE_BYTES // 2:  # then it waits to write, or will at once
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (130, b"")

@@ -163,12 +163,12 @@ def test_a_failing_init_does_not_clear_what_another_made(
 def test_interrupting_an_init_that_has_made_its_graph_keeps_it(
     omnigraph: Omnigraph, people: Path, tmp_path: Path
 ) -> None:
-    environment = clean_environment(OMNIGRAPH_FAILPOINTS="init.synced=sleep:600000")
-    late = warm.Popen([OMNIGRAPH, "init", "--schema", people, "g"], cwd=tmp_path, env=environment)
-    while omnigraph("snapshot", "g").code != 0:
-        assert late.poll() is None
-    late.send_signal(signal.SIGINT)
-    assert late.wait(240) == 130
+    with started([OMNIGRAPH, "init", "--schema", people, "g"], cwd=tmp_path, stop_at="init.synced") as late:
+        late.until_stopped()
+        assert omnigraph("snapshot", "g").code == 0
+        late.process.send_signal(signal.SIGINT)
+        late.go_on()
+        assert late.ended().code == 130
     assert omnigraph("snapshot", "g").code == 0
     assert omnigraph("branch", "create", "b", "--store", "g").code == 0
     assert list((tmp_path / "g/__staging").iterdir()) == []
