@@ -18,6 +18,7 @@ from omnigraph_core.query.values import evaluate
 from omnigraph_core.read.columns.order import id_ranks
 from omnigraph_core.read.search.text import text_scores
 from omnigraph_core.read.session.entities import Entities
+from omnigraph_core.read.session.selectivity import ScanWay, way_for_many
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.search import has_vector_index, nearest_ids
@@ -141,7 +142,8 @@ def _distances(
         found = nearest_ids(entities.table, search.property, vector.tolist(), count, candidates.where)
         codes = entities.codes_of(found)
     elif candidates.is_whole_scan:
-        return _scanned(entities, search.property, candidates.where, vector)
+        way = way_for_many(entities, len(codes))
+        return _scanned(entities, search.property, candidates.where, vector, way)
     pieces = [
         _exact(entities, search.property, codes[start : start + _VECTORS_PER_BATCH], vector)
         for start in range(0, len(codes), _VECTORS_PER_BATCH)
@@ -150,11 +152,11 @@ def _distances(
 
 
 def _scanned(
-    entities: Entities, column: str, where: str | None, vector: npt.NDArray[np.float64]
+    entities: Entities, column: str, where: str | None, vector: npt.NDArray[np.float64], way: ScanWay
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Distances of everything that passes a filter, in one pass that keeps no vector."""
     ids, distances = [], []
-    for batch in entities.batches([ID_COLUMN, column], where):
+    for batch in entities.batches([ID_COLUMN, column], where, way):
         ids.append(batch.column(0))
         distances.append(_distances_of(batch.column(1), vector))
     codes, found = entities.met(ids), np.concatenate(distances)

@@ -35,6 +35,12 @@ class ScanWay:
     early: bool = False
 
 
+def way_for_many(entities: Entities, passing: int) -> ScanWay:
+    """The way to read so many rows, which are known to pass, once more with other columns."""
+    is_many = passing > entities.row_count * _EARLY_PART
+    return ScanWay(use_index=not is_many, early=is_many)
+
+
 def scan_way(entities: Entities, scan: ScanNodes) -> ScanWay:
     """Without an index if the only conditions that have one let too much through."""
     if not scan.ranges or entities.row_count < _ROWS_MIN:
