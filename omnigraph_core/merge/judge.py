@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 from omnigraph_core.layout import split_table_key
 from omnigraph_core.merge.conflicts import Conflict, ConflictKind
 from omnigraph_core.merge.engine import MergedTable
+from omnigraph_core.merge.ground import Ground
+from omnigraph_core.merge.ours import CommittedByOurs
 from omnigraph_core.rules.cardinality import check_cardinality
 from omnigraph_core.rules.changeset import ChangeSet, TableChange
 from omnigraph_core.rules.committed import Committed
@@ -24,8 +27,10 @@ from omnigraph_core.rules.references import check_references
 from omnigraph_core.rules.uniqueness import check_unique_committed, check_unique_inside
 from omnigraph_core.rules.values import check_values
 from omnigraph_core.rules.violations import Violation, Violations
-from omnigraph_core.schema import EntityType, Schema
-from omnigraph_core.schema.model import ID_COLUMN
+from omnigraph_core.schema import EdgeType, EntityType, Schema
+from omnigraph_core.schema.model import ID_COLUMN, SRC_COLUMN
+from omnigraph_core.tables.keys import rows_with
+from omnigraph_core.values.arrays import whole
 from omnigraph_core.values.columns import storable
 
 
@@ -35,8 +40,9 @@ def change_set(schema: Schema, tables: Sequence[MergedTable]) -> ChangeSet:
     return ChangeSet(schema, {key: change for key, change in changes.items() if not change.is_empty})
 
 
-def broken_rules(schema: Schema, tables: Sequence[MergedTable], committed: Committed) -> list[Conflict]:
+def broken_rules(ground: Ground, tables: Sequence[MergedTable]) -> list[Conflict]:
     """Everything that the merge would break."""
+    schema, committed = ground.schema, CommittedByOurs(ground)
     judged = {each.entity.table_key: each.judged for each in tables}
     changes = ChangeSet(schema, {key: change for key, change in judged.items() if not change.is_empty})
     clashing = {each.entity.table_key: each.clashing_ids for each in tables}
@@ -46,7 +52,7 @@ def broken_rules(schema: Schema, tables: Sequence[MergedTable], committed: Commi
         found += _values(part)
         found += _uniqueness(_without_clashing(part, clashing[change.key]), committed)
     found += _references(_with_clashing(changes, tables), committed, clashing)
-    found += _cardinality(changes, committed)
+    found += _cardinality(changes, committed, ground)
     return found
 
 
@@ -97,13 +103,30 @@ def _written(changes: ChangeSet, orphans: Sequence[Violation]) -> set[tuple[str,
     return found
 
 
-def _cardinality(changes: ChangeSet, committed: Committed) -> Iterator[Conflict]:
+def _cardinality(changes: ChangeSet, committed: Committed, ground: Ground) -> Iterator[Conflict]:
     violations = _collector()
-    check_cardinality(changes, committed, violations)
+    check_cardinality(changes, committed, violations, partial(_bare_in_theirs, ground))
     entities = {entity.name: entity for entity in changes.schema.edges}
     for each in violations.first:
         entity = entities[each.type_name or ""]
         yield from _conflicts(ConflictKind.CARDINALITY_VIOLATION, entity, [replace(each, entity_id=None)])
+
+
+def _bare_in_theirs(ground: Ground, edge: EdgeType, sources: pa.Array) -> pa.Array:
+    """Of these nodes, those that theirs has without an edge, under a bound that is as strict.
+
+    There a node that never had one may be; so may it be here, where theirs gave it that state:
+    what had no edge before a load has none when the load is taken back.
+    """
+    theirs = ground.sides.theirs
+    edges, nodes = (ground.lens(theirs, each) for each in (edge, ground.schema.node(edge.from_type)))
+    if edges.side is None or not isinstance(edges.side.entity, EdgeType):
+        return sources.slice(0, 0)
+    if edges.side.entity.cardinality.minimum < edge.cardinality.minimum:
+        return sources.slice(0, 0)
+    known = whole(nodes.of(sources).table.column(ID_COLUMN))
+    busy = rows_with(edges.side.table, [SRC_COLUMN], [SRC_COLUMN], known).column(SRC_COLUMN)
+    return known.filter(pc.invert(pc.is_in(known, value_set=whole(busy))))
 
 
 def _without_clashing(change: TableChange, ids: pa.Array) -> TableChange:

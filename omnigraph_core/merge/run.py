@@ -22,7 +22,6 @@ from omnigraph_core.merge.engine import MergedTable, ValuesDoNotFit, merge_table
 from omnigraph_core.merge.ground import Ground, common_ground, differing
 from omnigraph_core.merge.judge import broken_rules, change_set
 from omnigraph_core.merge.lost import lost_edits
-from omnigraph_core.merge.ours import CommittedByOurs
 from omnigraph_core.merge.resolve import Resolution
 from omnigraph_core.merge.rows import Preference
 from omnigraph_core.merge.settle import settle_orphans, settle_rows
@@ -307,7 +306,7 @@ class Merge:
         except ValuesDoNotFit as error:
             raise differing(ground.tables, sides, named, called, [str(error)]) from None
         conflicts = [conflict for each in tables for conflict in each.conflicts]
-        conflicts += self._broken(ground, tables)
+        conflicts += broken_rules(ground, tables)
         if self._resolution is not None:
             tables, conflicts = self._resolved(ground, self._resolution, tables, conflicts)
         return replace(found, tables=tables, conflicts=tuple(in_order(conflicts)), ground=ground)
@@ -328,7 +327,7 @@ class Merge:
         tables = tuple(settle_rows(each, choices) for each in tables)
         done: set[object] = set()
         while True:
-            left = self._broken(ground, tables)
+            left = broken_rules(ground, tables)
             seen |= {each.identity for each in left}
             orphans = [
                 each
@@ -342,9 +341,6 @@ class Merge:
                 return tables, left
             done |= {each.identity for each in orphans}
             tables = settle_orphans(tables, orphans, resolution.choices, ground)
-
-    def _broken(self, ground: Ground, tables: Sequence[MergedTable]) -> list[Conflict]:
-        return broken_rules(ground.schema, tables, CommittedByOurs(ground))
 
     def _planned(self, attempt: Attempt, found: _Found) -> WritePlan | None:
         if self._dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
@@ -14,22 +15,28 @@ from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import EdgeType
 from omnigraph_core.schema.model import ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.keys import rows_with
+from omnigraph_core.values.arrays import whole
 from omnigraph_core.values.shown import clipped
 
+Bare = Callable[[EdgeType, pa.Array], pa.Array]
+"""Of the sources that are left without an edge, those that may be."""
 
-def check_cardinality(changes: ChangeSet, committed: Committed, violations: Violations) -> None:
+
+def check_cardinality(
+    changes: ChangeSet, committed: Committed, violations: Violations, may_be_bare: Bare | None = None
+) -> None:
     """Count the edges of every source that gains, loses or moves one.
 
-    A node that never had an edge is not asked for its minimum, and neither is one that goes.
-    A change of committed edges may take one from a source that no row names, so it is asked
-    as a whole.
+    A node that never had an edge is not asked for its minimum, and neither is one that goes, nor
+    one that may be bare. A change of committed edges may take one from a source that no row names,
+    so it is asked as a whole.
     """
     for edge in changes.schema.edges:
         edges = changes.of(edge)
         if edges is not None and not edge.cardinality.is_unbounded:
             by_source = edges.only_adds or edges.replaces
             nodes = changes.of(changes.schema.node(edge.from_type))
-            ask = partial(_check_part, edges, edge, nodes, committed)
+            ask = partial(_check_part, edges, edge, nodes, committed, may_be_bare)
             ask_by_part(changes.parts if by_source else (WHOLE,), violations, ask)
 
 
@@ -38,6 +45,7 @@ def _check_part(
     edge: EdgeType,
     nodes: Change | None,
     committed: Committed,
+    may_be_bare: Bare | None,
     part: Part,
     violations: Violations,
 ) -> None:
@@ -45,7 +53,18 @@ def _check_part(
     counts = _staying(
         _counts(change, part, committed), None if nodes is None else nodes.part((ID_COLUMN,), part)
     )
+    if may_be_bare is not None:
+        counts = _without_bare(counts, partial(may_be_bare, edge))
     _compare(change, edge, counts, violations)
+
+
+def _without_bare(counts: pa.Table, may_be_bare: Callable[[pa.Array], pa.Array]) -> pa.Table:
+    is_bare = pc.equal(counts.column("edges"), 0)
+    bare = whole(counts.filter(is_bare).column(SRC_COLUMN))
+    if not len(bare):
+        return counts
+    exempt = pc.is_in(counts.column(SRC_COLUMN), value_set=may_be_bare(bare))
+    return counts.filter(pc.invert(pc.and_(is_bare, exempt)))
 
 
 def _counts(change: TableChange, part: Part, committed: Committed) -> pa.Table:

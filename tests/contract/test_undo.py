@@ -123,6 +123,32 @@ def test_undo_after_anything_is_identity_and_undo_of_undo_is_redo(name: str, ric
     check_log(rich)
 
 
+def test_the_first_edges_of_a_node_are_taken_back_in_spite_of_their_minimum(tmp_path: Path) -> None:
+    """A node may have none before it has its first; so it may when that one is taken back."""
+    schema = "node P { k: String @key }\nedge E: P -> P @card(1..2)\n"
+    graph = Graph.init(str(tmp_path / "g"), schema, SETTINGS)
+    graph.change('query q() { insert P { k: "a" } insert P { k: "b" } }')
+    before = state(graph)
+    graph.change('query q() { insert E { from: "a", to: "b" } }')
+    after = state(graph)
+    graph.undo()
+    assert state(graph) == before
+    graph.undo()
+    assert state(graph) == after
+    graph.optimize()
+    graph.undo()
+    assert state(graph) == before
+    graph.undo()
+    graph.reset_branch("main", "main~1")
+    assert state(graph) == before
+    graph.undo()
+    graph.create_branch("dev")
+    graph.change('query q() { delete P where k = "a" }', branch="dev")
+    graph.change('query q() { insert P { k: "a" } }', branch="dev")
+    assert graph.merge("dev").outcome == "fast_forward"
+    assert exported(graph) == exported(graph, "dev")
+
+
 def test_a_load_that_made_its_branch_is_taken_back_beneath_what_was_written_since(graph: Graph) -> None:
     """The branch stays then, as somebody else's; and the load of another one is not mistaken for it."""
     rows = write_jsonl(graph.location.path.parent / "new", [node("Item", k="z")])
