@@ -467,20 +467,6 @@ def test_images_tell_an_apply_what_to_build() -> None:
     assert plan.touched == (doc, label, new)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("a: I32?", "b: I32? @rename_from(a)", False),
-        ("a: I32?", "b: I32? @rename_from(a) a: I32?", True),
-        ("a: I32? b: I32?", "x: I32? @rename_from(a) a: I32? @rename_from(b)", True),
-        ("a: I32? b: I32?", "c: I32? @rename_from(a) d: I32?", False),
-        ("a: I32?", "a: I64?", False),
-    ],
-)
-def test_an_image_says_whether_a_name_changes_hands(old: str, new: str, expected: bool) -> None:
-    assert planned_body(old, new).image("node:N").hands_names_on == expected
-
-
 def test_ends_follow_renames_of_their_nodes_and_nothing_else() -> None:
     old = "node A {} node B {} edge E: A -> B"
     assert planned(old, 'node C @rename_from("A") {} node B {} edge E: C -> B').supported

@@ -72,16 +72,6 @@ class TableImage:
         """Does the stored table keep its columns? It may still have another name."""
         return self.origin is not None and not self.dropped and all(c.is_same for c in self.columns)
 
-    @property
-    def hands_names_on(self) -> bool:
-        """Does a name pass from one stored column to another? Then one Lance `Merge` will not do."""
-        old = {column.origin.name for column in self.columns if column.origin is not None}
-        old |= {prop.name for prop in self.dropped}
-        return any(
-            column.prop.name in old and (column.origin is None or column.origin.name != column.prop.name)
-            for column in self.columns
-        )
-
     def column(self, name: str) -> Column | None:
         """The column of a property; None for `id`, `src` and `dst`."""
         return next((column for column in self.columns if column.prop.name == name), None)
