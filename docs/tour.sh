@@ -11,7 +11,16 @@ cd "$directory"
 export OMNIGRAPH_ACTOR=ann
 
 say() { printf '\n\033[1m# %s\033[0m\n' "$*"; }
-run() { printf '\033[32m$\033[0m'; printf ' %s' "$@"; printf '\n'; "$@"; }
+# A command as it would be typed: words that a shell would take apart are in quotes.
+run() {
+  printf '\033[32m$\033[0m'
+  for word; do
+    case $word in *[!A-Za-z0-9_.,:=/@%+~-]* | '') word="'${word//\'/\'\\\'\'}'" ;; esac
+    printf ' %s' "$word"
+  done
+  printf '\n'
+  "$@"
+}
 fails() { run "$@" || echo "exit code $?"; }
 
 # The same graph every time: 3,000 people, 120 projects, 40 skills, and who knows and does what.

@@ -79,16 +79,9 @@ def _usage(argv: Sequence[str], error: TyperException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(error.format_message() + "\n")
         return exits.BY_KIND[UsageError.kind]
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else PROGRAM
-    near = getattr(error, "possibilities", None)
-    if near:
-        return _fail(argv, UsageError(f"there is no option {error.option_name}", hint=_did_you_mean(near)))  # type: ignore[attr-defined]
-    return _fail(argv, UsageError(error.format_message(), hint=f"see `{path} --help`"))
+    from omnigraph_cli.rejected import worded
 
-
-def _did_you_mean(near: Sequence[str]) -> str:
-    return f"did you mean {' or '.join(sorted(near)[:3])}?"
+    return _fail(argv, worded(error, PROGRAM))
 
 
 def _bug(argv: Sequence[str]) -> int:

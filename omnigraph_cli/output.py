@@ -173,6 +173,13 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def aligned(counts: Mapping[str, int]) -> list[str]:
+    """A line per name with its number, in columns."""
+    names = max(map(len, counts), default=0)
+    digits = max((len(f"{count}") for count in counts.values()), default=0)
+    return [f"  {name:<{names}}  {count:>{digits}}" for name, count in counts.items()]
+
+
 def write(stream: TextIO, text: str) -> None:
     """Write a line, exactly."""
     write_exactly(stream, _ended(text))

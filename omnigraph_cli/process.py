@@ -57,7 +57,7 @@ def _end() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    if client.reason is not None:
+    if client.reason not in (None, client.GAINS_NOTHING):
         with contextlib.suppress(Exception):
             from omnigraph_cli.warm import starting
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph_cli.run import Run
+from omnigraph_cli.wording import recovered
 from omnigraph_core.errors import BusyError, StorageError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def open_for_listing(run: Run) -> Graph:
         run.output.remark(f"a recovery is pending and could not be run: {error}")
         return graph
     for each in swept.recovered:
-        what = f"{each.recovery_kind} {each.operation_id} on {each.branch}"
+        what = f"{recovered(each.recovery_kind)} {each.operation_id} on {each.branch}"
         run.output.remark(f"recovered a write that was cut off: {what}, as commit {each.commit_id}")
     if graph.has_pending():
         run.output.remark("a writer is active or a recovery is pending; see `omnigraph status`")

@@ -28,6 +28,34 @@ OPTIONS: dict[str, str] = {
 }
 
 
+_TAKEN_BACK: dict[str, str] = {
+    "branchcreate": "creation of",
+    "branchdelete": "deletion of",
+    "branchmerge": "merge into",
+    "branchrename": "renaming of",
+    "branchundelete": "return of",
+    "schemaapply": "schema change on",
+    "tagcreate": "creation of",
+    "tagdelete": "deletion of",
+}
+
+_RECOVERED: dict[str, str] = {
+    "RolledForward": "rolled forward",
+    "RolledBack": "rolled back",
+    "OrphanedBranchDiscarded": "discarded with its branch",
+}
+
+
+def taken_back(kind: str | None) -> str:
+    """What an undo took back, up to the branch or tag: `merge into`, `load on`."""
+    return _TAKEN_BACK.get(kind or "", f"{kind or 'commit'} on")
+
+
+def recovered(kind: str) -> str:
+    """What a recovery did about a write, in words."""
+    return _RECOVERED.get(kind, kind)
+
+
 def message_of(error: OmnigraphError) -> str:
     """What happened, in the words of the command line."""
     option = OPTIONS.get(error.field or "")

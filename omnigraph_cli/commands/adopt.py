@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
         yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     ) -> None:
-        """Make a graph of the Rust original ours, with its history and branches.
+        """Convert a graph of the Rust original, with its history and branches.
 
         The original cannot use the graph any more afterwards. An export goes back to it.
         """
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
             if graph.has_pending():
                 graph.prepare_for_writing(patient=True)
             content = shapes.adopted(graph.adopt(dry_run=True), graph.location.uri)
-            run.output.result(content, "nothing to adopt: this graph is ours")
+            run.output.result(content, "nothing to adopt: this is not a graph of the Rust original")
             return
         if dry_run:
             plan = graph.adopt(dry_run=True)
@@ -65,7 +65,7 @@ def _ask(run: Run, plan: Adopted) -> None:
     asks(run)
     for line in _lines(plan):
         run.output.remark(line)
-    if not consents("adopt it? The original cannot use it afterwards"):
+    if not consents("Adopt it? The Rust original cannot use it afterwards."):
         raise typer.Exit(1)
 
 

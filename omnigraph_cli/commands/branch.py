@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     group = command_group(app, "branch", help="Create, list, merge and delete branches.")
+    _register_create(group)
+    _register_list(group)
     merging.register_branch(group)
-    for each in (_register_create, _register_list, _register_delete, _register_rename, _register_undelete):
+    for each in (_register_delete, _register_undelete, _register_rename):
         each(group)
 
 
@@ -109,7 +111,7 @@ def _register_delete(group: typer.Typer) -> None:
 
         graph = run.open(OpenMode.READ_WRITE)
         called = name.strip()
-        if not yes and asks(run) and not consents(f"Delete branch {called}{_at_stake(graph, called)}?"):
+        if not yes and asks(run) and not consents(_question(graph, called)):
             raise RefusedError(f"branch '{called}' was not deleted")
         echo_target(run, "branch delete", graph.location)
         graph.delete_branch(name, actor=run.actor, message=run.message)
@@ -118,18 +120,18 @@ def _register_delete(group: typer.Typer) -> None:
         run.output.remark(f"until cleanup, `omnigraph branch undelete {called}` brings it back")
 
 
-def _at_stake(graph: Graph, name: str) -> str:
-    """What would be lost: the commits that no other branch has."""
+def _question(graph: Graph, name: str) -> str:
+    """Names what would be lost: the commits that no other branch has."""
     from omnigraph_cli.branch_lines import only_on
 
     try:
         graph.snapshot(name)
     except NotFoundError:
-        return ""
+        return f"Delete branch {name}?"
     found = len(only_on(graph, name))
     if not found:
-        return "; other branches have all its commits"
-    return f" with {counted(found, 'commit')} that no other branch has"
+        return f"Delete branch {name}? Its commits are all on other branches, too."
+    return f"Delete branch {name}, with {counted(found, 'commit')} that no other branch has?"
 
 
 def _register_rename(group: typer.Typer) -> None:

@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
         --older-than a commit goes only if it is beyond both.
         """
         if keep is not None and keep <= 0:
-            raise UsageError(f"--keep: {keep} is not a number of commits; at least 1")
+            raise UsageError(f"--keep: at least 1 commit must be kept, not {keep}")
         older_than_s = None if older_than is None else seconds("--older-than", older_than)
         grace_s = seconds("--grace", grace)
         from omnigraph_core.graph import OpenMode
@@ -130,7 +130,7 @@ def _ask(run: Run, *, has_policy: bool, keep: int) -> None:
     if is_terminal():
         asks(run)
     newest = counted(keep, "newest commit", "newest commits")
-    if is_terminal() and not consents(f"remove what is older than the {newest} of each branch?"):
+    if is_terminal() and not consents(f"Remove what is older than the {newest} of each branch?"):
         raise RefusedError("nothing was removed", hint="--yes skips the question")
 
 

@@ -20,6 +20,7 @@ from omnigraph_cli.reading import open_for_listing
 from omnigraph_cli.run import Run, command, command_group
 from omnigraph_cli.tables import Id, terminal_columns
 from omnigraph_cli.times import shown_time
+from omnigraph_cli.wording import recovered
 from omnigraph_core import shapes
 from omnigraph_core.errors import NotFoundError, UsageError
 from omnigraph_core.values.shown import clipped
@@ -261,7 +262,8 @@ def _repaired(graph: Graph, commit: GraphCommit) -> str | None:
     for each in graph.recoveries():
         if each.graph_commit_id == commit.commit_id:
             by = each.recovery_for_actor or "an unknown writer"
-            return f"{each.recovery_kind} a {each.sidecar_writer_kind} by {by}, operation {each.operation_id}"
+            did = recovered(each.recovery_kind)
+            return f"{did} a {each.sidecar_writer_kind} by {by}, operation {each.operation_id}"
     return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph_cli.exits import ANSWER_IS_NO
+from omnigraph_cli.output import counted
 from omnigraph_cli.run import Run, command
 from omnigraph_cli.sources import read_source
 from omnigraph_core import shapes
@@ -81,4 +82,7 @@ def _lines(report: LintReport) -> Iterator[str]:
     labels = {"error": "ERROR", "warning": "WARN", "info": "INFO"}
     for finding in report.findings:
         yield f"{labels[finding.severity]} {finding.code}: {finding.message}"
-    yield f"{report.errors} errors, {report.warnings} warnings in {len(report.results)} queries"
+    yield (
+        f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')} "
+        f"in {counted(len(report.results), 'query', 'queries')}"
+    )

@@ -15,7 +15,7 @@ from omnigraph_cli.completing import complete_ref, complete_type, one_of
 from omnigraph_cli.exits import BY_KIND
 from omnigraph_cli.limits import SPARK_HINT_BYTES
 from omnigraph_cli.options import SPARK_FORMAT, BranchOption, DataFormatOption, data_format
-from omnigraph_cli.output import JsonOutput, counted
+from omnigraph_cli.output import JsonOutput, aligned, counted
 from omnigraph_cli.progress import progress_of
 from omnigraph_cli.run import Run, command, echo_target
 from omnigraph_cli.sources import await_stdin
@@ -282,10 +282,7 @@ def _size_of(paths: list[str]) -> int:
 def _summary(loaded: Loaded, branch: str, *, dry_run: bool) -> list[str]:
     verb = "would load" if dry_run else "loaded"
     lines = [f"{verb} {branch} ({loaded.mode}): {counted(loaded.total, 'entity', 'entities')}"]
-    names = max(map(len, loaded.counts), default=0)
-    digits = max((len(f"{count}") for count in loaded.counts.values()), default=0)
-    lines += [f"  {key:<{names}}  {count:>{digits}}" for key, count in loaded.counts.items()]
-    return lines
+    return [*lines, *aligned(loaded.counts)]
 
 
 def _commit_of(loaded: Loaded) -> list[str]:

@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         if a branch or a table could not be done; the others are.
         """
         if keep is not None and keep <= 0:
-            raise UsageError(f"--keep: {keep} is not a number of commits; at least 1")
+            raise UsageError(f"--keep: at least 1 commit must be kept, not {keep}")
         grace_s = seconds("--grace", grace)
         from omnigraph_core.graph import OpenMode
         from omnigraph_core.maintenance.keep import checked_policy

@@ -9,6 +9,7 @@ import typer
 from omnigraph_cli.limits import SHORT_ID_CHARACTERS
 from omnigraph_cli.run import Run, command, command_group, echo_target
 from omnigraph_cli.tables import Id
+from omnigraph_cli.wording import recovered
 from omnigraph_core import shapes
 from omnigraph_core.errors import NotFoundError
 
@@ -79,7 +80,10 @@ def register(app: typer.Typer) -> None:
                 continue
             run.output.remark(f"warning: {warning}")
         content = shapes.recovery_run(report)
-        lines = [f"{each.recovery_kind} {each.operation_id} on {each.branch}" for each in report.recovered]
+        lines = [
+            f"{recovered(each.recovery_kind)} {each.operation_id} on {each.branch}"
+            for each in report.recovered
+        ]
         lines += [f"live {operation}: its writer is still active" for operation in report.live]
         run.output.result(content, *(lines or ["nothing to recover"]))
         if report.unreadable:
@@ -98,7 +102,7 @@ def _pending_row(sidecar: Sidecar) -> tuple[object, ...]:
 def _recovery_row(recovery: Recovery) -> tuple[object, ...]:
     return (
         Id(recovery.operation_id),
-        recovery.recovery_kind,
+        recovered(recovery.recovery_kind),
         recovery.branch,
         recovery.recovery_for_actor,
         recovery.sidecar_writer_kind,
@@ -117,7 +121,7 @@ def _pending_text(sidecar: Sidecar) -> list[str]:
 
 def _recovery_text(recovery: Recovery) -> list[str]:
     title = (
-        f"operation {recovery.operation_id}: {recovery.recovery_kind} on branch {recovery.branch} "
+        f"operation {recovery.operation_id}: {recovered(recovery.recovery_kind)} on branch {recovery.branch} "
         f"for {recovery.recovery_for_actor}, commit {recovery.graph_commit_id}"
     )
     tables = [

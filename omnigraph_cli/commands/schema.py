@@ -189,7 +189,7 @@ def _edited_source(run: Run) -> tuple[str, str]:
     if edited is None:
         raise UsageError("no schema was given", hint="use --schema FILE")
     place = f"{graph.location.uri}/{layout.SCHEMA_SOURCE}"
-    if run.no_input or not is_terminal() or not consents(f"{place} was edited; apply it?"):
+    if run.no_input or not is_terminal() or not consents(f"{place} was edited. Apply it?"):
         raise UsageError(
             f"no schema was given, but {layout.SCHEMA_SOURCE} of the graph was edited",
             hint=f"apply it with `omnigraph schema apply --schema {place}`",

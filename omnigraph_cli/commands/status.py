@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from omnigraph_cli.output import aligned
 from omnigraph_cli.run import Run, command
 from omnigraph_core import shapes
 
@@ -27,13 +28,13 @@ def register(app: typer.Typer) -> None:
         )
         lines = [f"graph {graph.location.uri} (from {address.because})"]
         if graph.is_original():
-            lines.append("made by the Rust original, read as it is; `omnigraph adopt` makes it ours")
+            lines.append("made by the Rust original, read as it is; `omnigraph adopt` converts it")
             moved = graph.moved_branches()
             lines += [f"moved: {', '.join(moved)} cannot be read before that"] if moved else []
         lines.append(f"branch {branch}, head {head.commit_id if head else 'none'}")
         if late := snapshot.foreign_tables():
             lines.append(f"the Rust original has written here after the adoption: {', '.join(late)}")
-        lines += [f"  {entry.table_key}  {entry.row_count}" for entry in snapshot.tables.values()]
+        lines += aligned({entry.table_key: entry.row_count for entry in snapshot.tables.values()})
         lines += [f"lock on {name}: {holder}" for name, holder in holders.items()]
         lines += [f"pending: {each.operation_id} on {each.branch} by {each.actor_id}" for each in pending]
         lines += [f"unreadable: {each}" for each in unreadable]

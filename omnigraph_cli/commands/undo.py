@@ -8,6 +8,7 @@ import typer
 
 from omnigraph_cli.commands.op import described_ref
 from omnigraph_cli.run import Run, command, echo_target
+from omnigraph_cli.wording import taken_back
 from omnigraph_core import shapes
 
 
@@ -40,7 +41,7 @@ def register(app: typer.Typer) -> None:
         found = graph.undo(operation, actor=run.actor, message=run.message)
         of = found.operation
         named = described_ref(of.after or of.before)
-        text = f"took back {of.kind} of {named}: {of.operation_id}"
+        text = f"took back the {taken_back(of.kind)} {named}: {of.operation_id}"
         made = [] if found.merged is None else [f"commit {found.merged.commit_id}"]
         run.output.result(shapes.undone(found, graph.location.uri, run.actor), text, *made)
         if found.merged is not None:

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
             run.output.remark(f"the last cold start: {reason}")
         content = shapes.warm_servers(servers, run.settings.warm_idle_s, reason)
         if servers:
-            run.output.rows(content, counted(len(servers), "process"), columns, rows)
+            run.output.rows(content, counted(len(servers), "process", "processes"), columns, rows)
         else:
             is_on = run.settings.warm_idle_s is not None
             hint = "the next command starts one" if is_on else "OMNIGRAPH_WARM=10m turns warm starts on"

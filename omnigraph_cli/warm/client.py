@@ -52,6 +52,7 @@ _DESCRIPTORS_SPARE = 16
 
 reason: str | None = None
 """Why this command started cold although a warm start was asked for."""
+GAINS_NOTHING = "this command always starts cold"
 
 
 class GoColdError(Exception):
@@ -128,9 +129,9 @@ def _check_command(arguments: list[str]) -> None:
     # Options may stand before the command; then any argument may be its name.
     named = arguments if arguments and arguments[0].startswith("-") else arguments[:1]
     if not named or not _COLD_COMMANDS.isdisjoint(named):
-        raise GoColdError("this command always starts cold")
+        raise GoColdError(GAINS_NOTHING)
     if not {"-h", "--help", "--spark", "--show-completion"}.isdisjoint(arguments):
-        raise GoColdError("this command always starts cold")
+        raise GoColdError(GAINS_NOTHING)
     if any(name.startswith("_OMNIGRAPH") for name in os.environ):
         raise GoColdError("the shell asks for completions")
     for name in _COLD_VARIABLES:

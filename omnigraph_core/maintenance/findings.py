@@ -55,6 +55,13 @@ def note(code: str, where: str, message: str, fix: str | None = None) -> Finding
     return Finding(code, Severity.NOTE, where, message, fix)
 
 
+def counted_files(names: list[str], size: int) -> str:
+    """How many, how big, and one of them to look at: `2 files of 4,096 bytes, x.lance among them`."""
+    if len(names) == 1:
+        return f"1 file of {size:,} bytes, {names[0]}"
+    return f"{len(names):,} files of {size:,} bytes, {names[0]} among them"
+
+
 def failed(code: str, where: str, problem: BaseException) -> Finding:
     """What could not be read is an error, with the remedy that the failure itself knows."""
     known = isinstance(problem, OmnigraphError)

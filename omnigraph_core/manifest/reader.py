@@ -183,7 +183,7 @@ class Manifest:
             raise BranchNotFound(branch) from None
         except GraphMoved as moved:
             if self.is_original():
-                moved.hint = "`omnigraph adopt` makes the graph ours, and its branches refer to this place"
+                moved.hint = "`omnigraph adopt` converts the graph, and its branches then refer to this place"
             raise
         refuse_future_stamp(table)
         return table

@@ -33,7 +33,7 @@ def test_a_graph_is_adopted_and_then_ours(tmp_path: Path, omnigraph: Omnigraph) 
     shown = json.loads(omnigraph("commit", "show", commit, "--store", root, "--json").out)
     assert (shown["operation"], shown["actor_id"]) == ("adopt", "ann")
     again = omnigraph("adopt", root, "--yes")
-    assert (again.code, again.out) == (0, "nothing to adopt: this graph is ours\n")
+    assert (again.code, again.out) == (0, "nothing to adopt: this is not a graph of the Rust original\n")
 
 
 def test_without_a_yes_nothing_is_done(tmp_path: Path, omnigraph: Omnigraph) -> None:

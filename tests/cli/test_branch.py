@@ -171,7 +171,7 @@ def test_deleting_on_a_terminal_asks(
         "branch", "delete", "review", *store(graph), cwd=tmp_path, typed=typed, at=b"[y/N]: "
     )
     assert ended == code
-    assert "Delete branch review; other branches have all its commits? [y/N]: " in screen
+    assert "Delete branch review? Its commits are all on other branches, too. [y/N]: " in screen
     assert "Traceback" not in screen
     assert ("review" in graph.branches()) is stays
     assert ("was not deleted" in screen) is (code == 5)

@@ -189,7 +189,7 @@ def test_status(place: Path, omnigraph: Omnigraph) -> None:
     ).out.splitlines()
     assert elsewhere[0] == f"graph {place} (from OMNIGRAPH_STORE)"
     assert elsewhere[1].startswith("branch dev, head ")
-    assert "  node:Person  4" in elsewhere
+    assert "  node:Person   4" in elsewhere
     assert omnigraph("status", place, environment={"OMNIGRAPH_BRANCH": "nope"}).code == 6
     assert omnigraph("status").code == 6
 

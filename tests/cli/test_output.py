@@ -83,6 +83,29 @@ def test_a_near_miss_is_suggested(omnigraph: Omnigraph) -> None:
         assert (done.code, f"hint: {meant}" in done.err) == (2, True), done.err
 
 
+@pytest.mark.parametrize(
+    ("typed", "told", "hint"),
+    [
+        (["load", "x.jsonl"], "--data is missing", "add --data PATH|-, or see `omnigraph load --help`"),
+        (["tag", "create"], "NAME is missing", "see `omnigraph tag create --help`"),
+        (
+            ["op", "log", "--limit", "x"],
+            "--limit: 'x' is not a whole number",
+            "see `omnigraph op log --help`",
+        ),
+        (["query", "--timeout", "1s"], "--timeout: '1s' is not a number", "see `omnigraph query --help`"),
+        (["query", "-e"], "-e needs a value", "see `omnigraph --help`"),
+        (["query", "--zzz"], "there is no option --zzz", "see `omnigraph query --help`"),
+    ],
+    ids=str,
+)
+def test_a_command_line_that_is_wrong_says_what_is_missing(
+    typed: list[str], told: str, hint: str, omnigraph: Omnigraph
+) -> None:
+    done = omnigraph(*typed)
+    assert (done.code, done.err) == (2, f"error: {told}\nhint: {hint}\n")
+
+
 def test_help_everywhere(omnigraph: Omnigraph) -> None:
     for arguments in (["--help"], ["-h"], ["init", "-h"], ["schema", "show", "--help"]):
         done = omnigraph(*arguments)

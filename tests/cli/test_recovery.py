@@ -132,10 +132,10 @@ def test_run_finishes_or_undoes(
 def test_run_for_people(graph: Graph, omnigraph: Omnigraph) -> None:
     operation = left_by_the_dead(graph, "write.after_b")
     done = omnigraph("recovery", "run", graph.location.uri)
-    assert done.out == f"RolledForward {operation} on main\n"
+    assert done.out == f"rolled forward {operation} on main\n"
     assert done.err == f"omnigraph recovery run → {graph.location.uri} (direct, local)\n"
     row = omnigraph("recovery", "list", graph.location.uri).out.splitlines()[1].split("\t")
-    assert row[:5] == [operation, "RolledForward", "main", "ann", "Load"]
+    assert row[:5] == [operation, "rolled forward", "main", "ann", "Load"]
 
 
 @pytest.mark.parametrize("command", [["branch", "list"], ["commit", "list"]], ids=" ".join)

@@ -148,7 +148,7 @@ def test_a_pattern_that_does_not_compile_is_refused(graph: Path, omnigraph: Omni
         (["show", "g", "--branch", "main", "--snapshot", "main"], 2, "both --branch and --snapshot"),
         (["show", "g", "--branch", "nope"], 6, "nope"),
         (["show", "g", "--snapshot", "nope"], 6, "nope"),
-        (["diff", "--store", "g"], 2, "Missing argument 'A'"),
+        (["diff", "--store", "g"], 2, "A is missing"),
         (["diff", "nope", "--store", "g"], 6, "nope"),
         (["diff", "missing.pg", "--store", "g"], 2, "no such file"),
         (["diff", "main", "", "--store", "g"], 2, "refs or files"),

@@ -119,9 +119,9 @@ def test_a_list_that_repairs_says_so_and_the_repair_names_its_writer(
     assert omnigraph_process("change", "-e", INSERT, "--as", "eve", environment=killed).code != 0
     operation = json.loads(omnigraph("recovery", "list", "--json").out)["pending"][0]["operation_id"]
     listed = omnigraph("commit", "list")
-    assert f"recovered a write that was cut off: RolledForward {operation} on main" in listed.err
+    assert f"recovered a write that was cut off: rolled forward {operation} on main" in listed.err
     shown = omnigraph("commit", "show", "main").out
-    assert f"repair:    RolledForward a Mutation by eve, operation {operation}\n" in shown
+    assert f"repair:    rolled forward a Mutation by eve, operation {operation}\n" in shown
     assert omnigraph("recovery", "show", operation[-8:]).out.startswith(f"operation {operation}: ")
     assert "recovered" not in omnigraph("commit", "list").err
 

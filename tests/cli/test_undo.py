@@ -54,7 +54,7 @@ def test_the_log_and_undo(graph: Graph, omnigraph: Omnigraph) -> None:
     ]
     assert lines[1].endswith("to try")
     text = omnigraph("undo", "--store", uri)
-    assert (text.code, text.out.split(":")[0]) == (0, "took back branchcreate of dev")
+    assert (text.code, text.out.split(":")[0]) == (0, "took back the creation of dev")
     assert graph.branches() == ["main"]
 
 

@@ -179,8 +179,10 @@ def test_a_directory_that_is_gone_goes_cold(served: Served, tmp_path: Path) -> N
 def test_commands_that_gain_nothing_go_cold(served: Served, arguments: list[str]) -> None:
     server = served.started()
     before = served.count(server)
+    served.run("version", env={"LANCE_TRACING": "x"})
     served.run(*arguments)
     assert served.count(server) == before
+    assert json.loads(served.run("warm", "status", "--json").out)["last_cold"] == "LANCE_TRACING is set"
 
 
 def test_a_directory_that_others_may_enter_is_not_used(alone: Served) -> None:

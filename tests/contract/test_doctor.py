@@ -318,7 +318,7 @@ def test_what_nothing_refers_to(graph: Graph) -> None:
     seen = {each.code: each for each in graph.doctor()}
     assert seen.keys() == {"fork-left", "dataset-left", "files-left"}
     assert not any(each.counts for each in seen.values())
-    assert "1 files of 10 bytes" in seen["files-left"].message
+    assert "no version refers to 1 file of 10 bytes, " in seen["files-left"].message
 
 
 def test_leftovers_that_nobody_cleans_up(graph: Graph) -> None:

@@ -13,7 +13,7 @@ from time import time
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
 from omnigraph_core.maintenance.examination import Examination
-from omnigraph_core.maintenance.findings import Finding, attempt, failed, note, warning
+from omnigraph_core.maintenance.findings import Finding, attempt, counted_files, failed, note, warning
 from omnigraph_core.maintenance.limits import UNREFERENCED_GRACE_S, VERSIONS_READ_MAX
 from omnigraph_core.maintenance.lineages import Place
 from omnigraph_core.tables.collect import VersionTimes, version_times
@@ -108,7 +108,7 @@ def _files(seen: Examination, place: Place, spoken_for: set[str]) -> Iterator[Fi
     if left:
         size = sum(control.size(path) or 0 for path in left)
         ages = [time() - _written_s(seen, path) for path in left]
-        text = f"{len(left):,} files of {size:,} bytes that no version refers to, {left[0]} among them"
+        text = f"no version refers to {counted_files(left, size)}"
         yield _leftover("files-left", place.path, text, min(ages))
 
 

@@ -53,7 +53,7 @@ def check_deleted(seen: Examination) -> Iterator[Finding]:
     names = read_names(seen.control) if gone else BranchNames()
     for each in gone:
         called = names.of(each.on)
-        text = f"deleted on {shown_day(each.deleted_at)} by {each.actor_id}; it can still be had back"
+        text = f"deleted on {shown_day(each.deleted_at)} by {each.actor_id}; it can still be brought back"
         yield note("branch-put-aside", called, text, f"omnigraph branch undelete {called}")
 
 

@@ -7,7 +7,7 @@ from time import time
 
 from omnigraph_core import layout
 from omnigraph_core.maintenance.examination import Examination
-from omnigraph_core.maintenance.findings import Finding, Severity, warning
+from omnigraph_core.maintenance.findings import Finding, Severity, counted_files, warning
 from omnigraph_core.maintenance.limits import UNREFERENCED_GRACE_S
 from omnigraph_core.topology.store import TopologyStore
 
@@ -27,7 +27,7 @@ def check_topology(seen: Examination) -> Iterator[Finding]:
     left = [name for name in store.superseded() if name in files]
     if left:
         size = sum(files[name].size for name in left)
-        text = f"{len(left):,} files of {size:,} bytes that no topology index needs, {left[0]} among them"
+        text = f"no topology index needs {counted_files(left, size)}"
         is_old = all(time() - files[name].written_s > UNREFERENCED_GRACE_S for name in left)
         severity = Severity.WARNING if is_old else Severity.NOTE
         yield Finding("topology-left", severity, layout.TOPOLOGY_DIR, text, "omnigraph maintain")
