@@ -74,7 +74,7 @@ class Session:
             if text.lstrip().startswith("\\"):
                 word, *more = text.split()
                 if word not in self._commands:
-                    raise UsageError(f"there is no command {word}", hint="\\? lists them")
+                    raise UsageError(f"there is no command {word}", hint=self._near(word))
                 self._commands[word](more)
                 return
             self._ask(as_query(text))
@@ -111,13 +111,19 @@ class Session:
         made = f"commit {changed.commit_id}" if changed.commit_id else "nothing matched; no commit was made"
         self._say(f"changed {self.branch}: {counts}", made)
 
+    def _near(self, word: str) -> str:
+        """`\\branch` is what somebody types who wants `\\b`."""
+        short = word[:2]
+        return f"did you mean {short}? \\? lists all" if short in self._commands else "\\? lists them"
+
     def _leave(self, _: list[str]) -> None:
         raise Leave
 
     def _help(self, _: list[str]) -> None:
         width = max(map(len, HELP))
         self._say(
-            "A query ends with its last bracket, or with an empty line. `match … return …` needs no name."
+            "A query ends with its last bracket, or with an empty line.",
+            "`match … return …` alone is a query, too: it needs no name.",
         )
         self._say(*(f"  {name:<{width}}  {text}" for name, text in HELP.items()))
 

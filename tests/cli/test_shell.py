@@ -51,7 +51,7 @@ def test_statements_from_a_pipe(home: Path, omnigraph: Omnigraph) -> None:
         "match { $p: Person }\nreturn { $p.name,\n$p.age }\n"
         'insert Person { name: "Bob" }\n'
         "\\f csv\nmatch { $p: Person } return { $p.name }\n"
-        "\\b\n\\d\n\\h Person 1\n\\g Person Ann\n\\l\n\\log 1\n\\nope\n"
+        "\\b\n\\d\n\\h Person 1\n\\g Person Ann\n\\l\n\\log 1\n\\nope\n\\branch x\n"
         "match { $p: Nope } return { $p.x }\n\\t\n\\q\n\\l\n"
     )
     done = omnigraph("shell", stdin=typed)
@@ -69,7 +69,8 @@ def test_statements_from_a_pipe(home: Path, omnigraph: Omnigraph) -> None:
     assert "branch main" in lines
     assert lines[-1] == "timing is off"
     assert "there is no command \\nope" in done.err
-    assert done.err.count("\nerror:") == 2
+    assert "did you mean \\b? \\? lists all" in done.err
+    assert done.err.count("\nerror:") == 3
     assert done.err.count(" s\n") == 3
 
 
