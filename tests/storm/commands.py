@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,8 @@ class Command:
     stdin: str = ""
     meaning: Meaning | None = None
     is_write: bool = True
+    file: str = ""
+    """The name of a file that the input is in, for what does not read standard input."""
 
 
 def schema(properties: Sequence[str]) -> str:
@@ -47,7 +49,7 @@ def command(step: Step, graph: str, commits: Sequence[str]) -> Command | None:
     if made.is_write:
         common += ["--as", f"worker {step.name.partition('.')[0]}", "--lock-timeout", "120"]
         common += ["--message", step.name] if made.meaning is not None else []
-    return Command((*made.argv, *common), made.stdin, made.meaning, made.is_write)
+    return replace(made, argv=(*made.argv, *common))
 
 
 # ---- rows in ----
@@ -81,7 +83,10 @@ def _merge_load(step: Step, commits: Sequence[str]) -> Command:
 
 def _spark(step: Step, commits: Sequence[str]) -> Command:
     rows = _records(step, is_new=True)
-    return _load(step, "append", rows, {"op": "put", "rows": rows}, "--spark")
+    made = _load(step, "append", rows, {"op": "put", "rows": rows}, "--spark")
+    file = f"{step.name}.jsonl"
+    argv = tuple(file if each == "-" else each for each in made.argv)
+    return replace(made, argv=argv, file=file)
 
 
 def _load_from(step: Step, commits: Sequence[str]) -> Command | None:
@@ -184,6 +189,10 @@ def _optimize(step: Step, commits: Sequence[str]) -> Command:
     return Command(("optimize", *where), meaning={"op": "same"})
 
 
+def _index(step: Step, commits: Sequence[str]) -> Command:
+    return Command(("index", "build", "--branch", step.branch))
+
+
 def _cleanup(step: Step, commits: Sequence[str]) -> Command:
     # A grace below the longest pause: a sleeper may find that what it read is gone, and says so.
     return Command(("cleanup", "--keep", str(4 + step.pick % 6), "--grace", "10s", "--yes"))
@@ -199,6 +208,7 @@ def _reading(*argv: str) -> Command:
 
 
 QUERY = "query q() { match { $p: Person } return { $p.name, $p.age, $p.note } }"
+HOPS = "query q() { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
 
 _MAKERS: dict[Verb, Any] = {
     Verb.APPEND: _append,
@@ -221,12 +231,14 @@ _MAKERS: dict[Verb, Any] = {
     Verb.UNTAG: lambda step, _: Command(("tag", "delete", TAGS[step.pick % len(TAGS)])),
     Verb.SCHEMA: _schema,
     Verb.OPTIMIZE: _optimize,
+    Verb.INDEX: _index,
     Verb.CLEANUP: _cleanup,
     Verb.REPAIR: lambda step, _: Command(("repair", "--branch", step.branch), is_write=False),
     Verb.RECOVER: lambda *_: _reading("recovery", "run"),
     Verb.EXPORT: lambda step, _: _reading("export", "--branch", step.branch),
     Verb.EXPORT_AT: _export_at,
     Verb.QUERY: lambda step, _: _reading("query", "-e", QUERY, "--branch", step.branch),
+    Verb.HOPS: lambda step, _: _reading("query", "-e", HOPS, "--branch", step.branch),
     Verb.LIST: lambda step, _: _reading("commit", "list", "--branch", step.branch, "--limit", "20"),
     Verb.STATUS: lambda *_: _reading("status"),
     Verb.DOCTOR: lambda *_: _reading("doctor"),

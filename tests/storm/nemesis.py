@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,9 @@ class Nemesis:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, step: Step, command: Command) -> Answer:
+        if command.file:
+            (self.directory / command.file).write_text(command.stdin)
+            command = replace(command, stdin="", file="")
         done: Answer = getattr(self, f"_{step.fault.value}")(step, command)
         if done.fault and (done.was_killed or step.fault not in DEADLY):
             self.count(step.fault)
@@ -234,6 +237,7 @@ _OWN_OF: dict[str, tuple[str, ...]] = {
     "tag delete": ("tag.", "move."),
     "schema apply": ("schema.",),
     "optimize": ("optimize.",),
+    "index build": ("topology.",),
     "cleanup": ("cleanup.", "tables.fork", "branch.given_up"),
     "recovery run": ("recovery.",),
 }

@@ -42,12 +42,14 @@ class Verb(StrEnum):
     UNTAG = "tag delete"
     SCHEMA = "schema apply"
     OPTIMIZE = "optimize"
+    INDEX = "index build"
     CLEANUP = "cleanup"
     REPAIR = "repair"
     RECOVER = "recovery run"
     EXPORT = "export"
     EXPORT_AT = "export at"
     QUERY = "query"
+    HOPS = "query of hops"
     LIST = "commit list"
     STATUS = "status"
     DOCTOR = "doctor"
@@ -74,18 +76,18 @@ WEIGHTS = {
     Verb.UNTAG: 1,
     Verb.SCHEMA: 4,
     Verb.OPTIMIZE: 3,
+    Verb.INDEX: 2,
     Verb.CLEANUP: 3,
     Verb.REPAIR: 1,
     Verb.RECOVER: 1,
     Verb.EXPORT: 6,
     Verb.EXPORT_AT: 5,
     Verb.QUERY: 4,
+    Verb.HOPS: 3,
     Verb.LIST: 2,
     Verb.STATUS: 1,
     Verb.DOCTOR: 1,
 }
-
-READS = frozenset({Verb.EXPORT, Verb.EXPORT_AT, Verb.QUERY, Verb.LIST, Verb.STATUS, Verb.DOCTOR})
 
 
 class Fault(StrEnum):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.storm.journal import Call, Journal
-from tests.storm.model import Graph, Key, Listed, Replay, Row, parsed
+from tests.storm.model import Graph, Key, Listed, Replay, Row, State, parsed
 from tests.storm.nemesis import HANGS
 from tests.storm.steps import Fault, Verb
 
@@ -100,7 +100,7 @@ class Verdict:
                 self.check_content(at, _rows(call.answer.out), f"{call.step.name}: export of {at}")
         elif call.step.verb is Verb.EXPORT:
             self._check_export(call)
-        elif call.step.verb is Verb.QUERY:
+        elif call.step.verb in ANSWERED:
             self._check_query(call)
 
     def _check_export(self, call: Call) -> None:
@@ -120,9 +120,7 @@ class Verdict:
         commit = told.get("graph_commit_id")
         state = self.replay.states.get(str(commit))
         if state is not None:
-            found = {row["p.name"]: tuple(row[f"p.{name}"] for name in ASKED) for row in told["rows"]}
-            people = {key[1]: row for key, row in state.rows.items() if key[0] == "Person"}
-            wanted = {name: tuple(row.get(each) for each in ASKED) for name, row in people.items()}
+            wanted, found = ANSWERED[call.step.verb](state, told["rows"])
             if wanted != found:
                 how = _difference(wanted, found)
                 self.wrong.append(f"a query at {commit} answered wrongly: {how} {call}")
@@ -182,6 +180,22 @@ def _branch_of(call: Call) -> str:
         undone = told.get("undone") or {}
         return str((undone.get("after") or {}).get("branch", ""))
     return call.step.branch
+
+
+def _people(state: State, rows: Iterable[Row]) -> tuple[Row, Row]:
+    """Wanted and found."""
+    people = {key[1]: row for key, row in state.rows.items() if key[0] == "Person"}
+    wanted = {name: tuple(row.get(each) for each in ASKED) for name, row in people.items()}
+    return wanted, {row["p.name"]: tuple(row[f"p.{name}"] for name in ASKED) for row in rows}
+
+
+def _hops(state: State, rows: Iterable[Row]) -> tuple[Row, Row]:
+    edges = {(row["src"], row["dst"]) for key, row in state.rows.items() if key[0] == "Knows"}
+    found = {(row["p.name"], row["q.name"]) for row in rows}
+    return {f"{p} knows {q}": True for p, q in edges}, {f"{p} knows {q}": True for p, q in found}
+
+
+ANSWERED = {Verb.QUERY: _people, Verb.HOPS: _hops}
 
 
 def _told_bases(journal: Journal) -> dict[str, list[str]]:
