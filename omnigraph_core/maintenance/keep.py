@@ -7,9 +7,9 @@ in no list, and branches, tags and names do not change meanwhile. Kept are
   versions between there and HEAD are somebody's write in progress;
 - the newest commits of every live branch by the policy, each as the versions that its snapshot
   pins. So what a branch inherits without a fork of its own is kept with it;
-- the bases of merges: the lowest common ancestors of every two live branches, and of those;
+- the bases of merges, and of those (`merge_bases.py`);
 - commits that have a tag;
-- deleted branches within the grace or with a tag, as they are (`put_aside.py`);
+- deleted branches within the grace, with a tag or with a base of a merge, as they are (`put_aside.py`);
 - versions at which forks were made;
 - what a staged write pins, with the version after it: Lance looks for conflicts from the base of
   a write upwards and stops at the first version that is missing. Likewise what a sidecar names;
@@ -25,9 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import RefusedError, UsageError
-from omnigraph_core.history.bases import all_bases, parents_of
-from omnigraph_core.history.deleted import DeletedBranch, read_deleted
-from omnigraph_core.history.log import CommitLog, GraphCommit
+from omnigraph_core.history.deleted import DeletedBranch, has_its_files, read_deleted
+from omnigraph_core.history.log import CommitLog, GraphCommit, read_deleted_log
 from omnigraph_core.history.removed import Removals
 from omnigraph_core.history.tags import read_tags
 from omnigraph_core.history.travel import CommitGone, snapshot_at
@@ -35,9 +34,9 @@ from omnigraph_core.maintenance.limits import (
     CLEANUP_GRACE_DEFAULT_S,
     KEPT_COMMITS_DEFAULT,
     KEPT_COMMITS_MIN,
-    PAIRED_BRANCHES_MAX,
 )
 from omnigraph_core.maintenance.lineages import Lineage, Place
+from omnigraph_core.maintenance.merge_bases import MergeBases
 from omnigraph_core.maintenance.put_aside import spared, versions_read_by
 from omnigraph_core.manifest.branch import Branch, name_of
 from omnigraph_core.manifest.reader import Manifest
@@ -179,10 +178,15 @@ class Keeper:
             self._keep_head(head)
         for name in names:
             self._keep_commits(self._policy.commits(self._readable(self._log.history(name)), self._now_us))
-        self._keep_commits(self._bases(heads.values()))
-        self._keep_commits(self._readable(named_commits(self._storage, self._log)))
+        tagged = named_commits(self._storage, self._log)
+        self._keep_commits(self._readable(tagged))
         deleted = read_deleted(self._storage.control)
-        aside = spared(deleted, read_tags(self._storage.control), self._now_us, self._policy.grace_s)
+        needed = {tag.on for tag in read_tags(self._storage.control)}
+        aside = spared(deleted, needed, self._now_us, self._policy.grace_s)
+        bases = self._bases(heads.values(), tagged, deleted, aside)
+        self._keep_commits(self._readable(bases))
+        needed |= {commit.on for commit in bases}
+        aside = spared(deleted, needed, self._now_us, self._policy.grace_s)
         for branch in aside:
             self._keep_deleted(branch)
         self._keep_fork_points(places)
@@ -232,21 +236,26 @@ class Keeper:
     def _is_readable(self, commit: GraphCommit) -> bool:
         return is_readable(commit, self._live, self._removals)
 
-    def _bases(self, heads: Iterable[Snapshot]) -> Iterator[GraphCommit]:
-        """Of very many branches, every commit where two lines part: among them are all bases."""
-        parents = parents_of(self._log)
-        tips = sorted({head.head.commit_id for head in heads if head.head is not None})
-        known = self._log.commits
+    def _bases(
+        self,
+        heads: Iterable[Snapshot],
+        tagged: Iterable[GraphCommit],
+        deleted: Iterable[DeletedBranch],
+        aside: Iterable[DeletedBranch],
+    ) -> list[GraphCommit]:
+        tables = self._manifest.tables
+        gone = {each.on for each in deleted if has_its_files(tables, each)}
+        logs = (read_deleted_log(tables, each) for each in aside)
+        commits = {id_: commit for log in logs for id_, commit in log.items()}
+        found = MergeBases({**commits, **self._log.commits})
+        found.start_at(head.head.commit_id for head in heads if head.head is not None)
+        found.start_at(each.head for each in aside if each.head in commits)
+        found.start_at_tagged(commit.commit_id for commit in tagged)
 
-        def is_readable(commit_id: str) -> bool:
-            return commit_id in known and self._is_readable(known[commit_id])
+        def is_aside(commit: GraphCommit) -> bool:
+            return commit.on in gone and self._removals.removed_at(commit) is None
 
-        if len(tips) > PAIRED_BRANCHES_MAX:
-            found = {each for each, count in _children(parents).items() if count > 1 and is_readable(each)}
-        else:
-            pairs = [(a, b) for place, a in enumerate(tips) for b in tips[place + 1 :]]
-            found = {id_ for a, b in pairs for id_ in all_bases(parents, [a], [b], is_readable)}
-        return (known[commit_id] for commit_id in sorted(found))
+        return found.found(self._is_readable, is_aside)
 
     def _keep_fork_points(self, places: Iterable[Place]) -> None:
         for place in places:
@@ -289,11 +298,3 @@ class Keeper:
 
 def _of(recent: Mapping[Branch, set[int]], branch: Branch) -> set[int]:
     return next((versions for each, versions in recent.items() if each.may_be(branch)), set())
-
-
-def _children(parents: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    for above in parents.values():
-        for parent in above:
-            counts[parent] += 1
-    return counts

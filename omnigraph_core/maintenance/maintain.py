@@ -13,6 +13,7 @@ from omnigraph_core.history.deleted import read_deleted
 from omnigraph_core.history.tags import read_tags
 from omnigraph_core.ids import now_us
 from omnigraph_core.maintenance.cleaned import Cleaned
+from omnigraph_core.maintenance.decision import Decider
 from omnigraph_core.maintenance.keep import Policy
 from omnigraph_core.maintenance.limits import NEEDED_FRAGMENTS, NEEDED_VERSIONS
 from omnigraph_core.maintenance.lineages import dataset_refs, look_at
@@ -87,9 +88,11 @@ def find_needs(
                 yield f"{ref.key} on {called(name_of(line))} has {len(times.written)} versions"
     control = door.storage.control
     deleted = read_deleted(control)
-    stays = spared(deleted, read_tags(control), now_us(), policy.grace_s)
-    late = (called(each.name) for each in deleted if each not in stays)
-    yield from (f"the deleted branch {name} is past its grace" for name in late)
+    tagged = {tag.on for tag in read_tags(control)}
+    if len(spared(deleted, tagged, now_us(), policy.grace_s)) < len(deleted):
+        # Some may have a base of a merge; finding out takes the whole history.
+        doomed = Decider(door, policy, "", dry_run=True).decide().kept.doomed
+        yield from (f"the deleted branch {called(each.name)} is past its grace" for each in doomed)
 
 
 def _needs_of(branch: str, table: OptimizedTable) -> Iterator[str]:

@@ -1,34 +1,32 @@
 """Which deleted branches can still be brought back after a cleanup, and what that takes.
 
-A branch that was deleted within the grace, and one that a tag names a commit of, stays; so do those
-it was made from, whose files it reads. Of such a branch nothing is removed at all. What it
-reads of others it names in its manifest, row by row.
+A branch that was deleted within the grace stays, and one that a tag names a commit of, or that
+has a commit which later merges start from; so do those it was made from, whose files it reads.
+Of such a branch nothing is removed at all. What it reads of others it names in its manifest,
+row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from omnigraph_core import layout
 from omnigraph_core.history.deleted import DeletedBranch
-from omnigraph_core.history.tags import Tag
 from omnigraph_core.maintenance.lineages import Lineage
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest
 from omnigraph_core.manifest.rows import TYPE_VERSION
 
 
 def spared(
-    deleted: Sequence[DeletedBranch], tags: Iterable[Tag], now_us: int, grace_s: float
+    deleted: Sequence[DeletedBranch], needed: Collection[Branch], now_us: int, grace_s: float
 ) -> list[DeletedBranch]:
-    """Of the deleted branches, those that stay."""
-    tags = list(tags)
+    """Of the deleted branches, those that stay: the needed ones, whatever their age."""
     chosen = [
-        each
-        for each in deleted
-        if (now_us - each.deleted_at) / 1_000_000 < grace_s or any(tag.on == each.on for tag in tags)
+        each for each in deleted if (now_us - each.deleted_at) / 1_000_000 < grace_s or each.on in needed
     ]
-    needed = {identity for each in chosen for identity in each.fork.ancestors}
-    return [each for each in deleted if each in chosen or each.fork.identity in needed]
+    above = {identity for each in chosen for identity in each.fork.ancestors}
+    return [each for each in deleted if each in chosen or each.fork.identity in above]
 
 
 def versions_read_by(manifest: Manifest, branch: DeletedBranch) -> Iterator[tuple[Lineage, int]]:

@@ -248,6 +248,65 @@ def test_the_base_of_two_branches_stays_and_they_merge(graph: Graph) -> None:
     assert {"s3", "m3", "p0"} <= content(graph)[PERSON]
 
 
+def delete_row(graph: Graph, name: str, branch: str) -> None:
+    graph.change(f'query q() {{ delete Person where name = "{name}" }}', branch=branch)
+
+
+def merged_without_loss(graph: Graph, source: str, into: str, gone: str) -> set[str]:
+    """Nothing is passed over, and what one side deleted does not come back."""
+    merged = graph.merge(source, into=into)
+    assert merged.warnings == ()
+    people = set(content(fresh(graph), into)[PERSON])
+    assert gone not in people
+    check_whole(graph)
+    return people
+
+
+def test_a_deleted_branch_that_comes_back_merges_as_it_would_have_before(graph: Graph) -> None:
+    """The commit it was made from is as old as it was, however young the deletion is."""
+    graph.create_branch("side")
+    delete_row(graph, "p0", "side")
+    write_more(graph, 4, prefix="m")
+    graph.delete_branch("side")
+    age_versions(graph)
+    assert clean(graph, keep=1, grace_s=3600.0).branches_spared == ("side",)
+    graph.undelete_branch("side")
+    assert "m3" in merged_without_loss(graph, "side", "main", "p0")
+
+
+def test_a_branch_made_at_a_tag_merges_as_it_would_have_before(graph: Graph) -> None:
+    """Also if its branch, and with it the base of that, has moved on."""
+    graph.create_branch("side")
+    delete_row(graph, "p0", "side")
+    graph.create_tag("v1", "side")
+    write_more(graph, 4, prefix="m")
+    graph.merge("main", into="side")
+    clean(graph, keep=1)
+    graph.create_branch("hotfix", "tag:v1")
+    write_more(graph, 1, "hotfix", "h")
+    assert {"m3", "h0"} <= merged_without_loss(graph, "hotfix", "main", "p0")
+
+
+def test_a_base_on_a_deleted_branch_stays_with_it(graph: Graph) -> None:
+    """A fix that came to two branches, and was taken back on one, does not come back with a merge."""
+    graph.create_branch("release")
+    write_more(graph, 1, "release", "r")
+    graph.create_branch("fix")
+    write_more(graph, 1, "fix", "x")
+    graph.merge("fix", into="main")
+    taken_back = graph.merge("fix", into="release").commit_id
+    graph.delete_branch("fix")
+    assert taken_back is not None
+    graph.revert(taken_back, "release")
+    write_more(graph, 4, prefix="m")
+    done = clean(graph, keep=1)
+    assert (done.branches_purged, done.branches_spared) == ((), ("fix",))
+    graph.maintain(keep=3, grace_s=0.0)
+    assert graph.maintain(keep=3, grace_s=0.0, if_needed=True).reasons == ()
+    assert {"m3", "r0"} <= merged_without_loss(graph, "main", "release", "x0")
+    assert clean(graph, keep=1).branches_purged == ("fix",)
+
+
 def test_a_tagged_commit_stays(graph: Graph) -> None:
     before, tagged = contents(graph), ids_of(graph)[4]
     graph.create_tag("v1", tagged)

@@ -190,6 +190,33 @@ def forget_bases(plant: Plant) -> None:
     plant.replace(Keeper, "_bases", _always(()))
 
 
+@bug(
+    f"{CLEANUP}::test_a_deleted_branch_that_comes_back_merges_as_it_would_have_before",
+    r"would have been a base",
+)
+def forget_that_deleted_branches_merge(plant: Plant) -> None:
+    from omnigraph_core.maintenance import keep
+
+    plant.replace(keep, "read_deleted_log", _always({}))
+
+
+@bug(f"{CLEANUP}::test_a_base_on_a_deleted_branch_stays_with_it", r"\(\('fix',\), \(\)\)")
+def purge_what_merges_start_from(plant: Plant) -> None:
+    from omnigraph_core.maintenance.merge_bases import MergeBases
+
+    def found(original: Any) -> Any:
+        return lambda self, is_live, is_aside: original(self, is_live, lambda commit: False)
+
+    plant.replace(MergeBases, "found", found)
+
+
+@bug(f"{CLEANUP}::test_a_branch_made_at_a_tag_merges_as_it_would_have_before", r"would have been a base")
+def branch_at_a_tag_without_its_base(plant: Plant) -> None:
+    from omnigraph_core.maintenance.merge_bases import MergeBases
+
+    plant.replace(MergeBases, "start_at_tagged", _nothing)
+
+
 @bug(f"{CLEANUP}::test_what_was_superseded_within_the_grace_stays_readable", r"== \(\(\), 0\)")
 def clean_up_without_grace(plant: Plant) -> None:
     from omnigraph_core.maintenance.keep import Keeper
