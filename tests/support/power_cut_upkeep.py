@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from omnigraph_core.graph import Graph, OpenMode
@@ -23,6 +24,7 @@ from tests.support.power_cut_programs import (
 )
 
 TAG = "tag:v1"
+HOPS = "query q() { match { $p: Person  $p knows $q } return { $p.name, $q.name } }"
 
 
 # ---- what is there before ----
@@ -81,6 +83,24 @@ def cleanup(graph: Graph | None, home: Path, said: Path) -> None:
     assert graph is not None
     graph.cleanup(keep=1, grace_s=0, force=True)
     acknowledge(said, "done")
+
+
+def index(graph: Graph | None, home: Path, said: Path) -> None:
+    assert graph is not None
+    assert any(each.is_new for each in graph.build_topology())
+    acknowledge(said, "done")
+
+
+def index_again(home: Path) -> None:
+    """Hops are answered as the table says, with whatever is left of the index, and with a whole one."""
+    graph = Graph.open(str(home / "g"), quick(home), OpenMode.READ_WRITE)
+    edges = [json.loads(line) for line in b"".join(graph.export(types=["Knows"])).splitlines()]
+    wanted = sorted((each["from"], each["to"]) for each in edges)
+    for _ in range(2):
+        fresh = Graph.open(str(home / "g"), quick(home), OpenMode.READ_WRITE)
+        rows = fresh.query(HOPS).to_pylist()
+        assert sorted((row["p.name"], row["q.name"]) for row in rows) == wanted
+        fresh.build_topology()
 
 
 def optimize_again(home: Path) -> None:
@@ -153,6 +173,7 @@ ALL = PROGRAMS | {
             again=optimize_again,
             is_long=True,
         ),
+        Program("index build", scattered, index, (), matters=("__topology",), least=1, again=index_again),
         Program(
             "cleanup", scattered, cleanup, (), matters=("__cleanup", "unlink "), least=1, again=clean_up_again
         ),
