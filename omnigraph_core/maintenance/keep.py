@@ -21,7 +21,7 @@ A record that cannot be read may name anything: then nothing is removed at all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from omnigraph_core import layout
 from omnigraph_core.errors import RefusedError, UsageError
@@ -241,7 +241,7 @@ class Keeper:
         heads: Iterable[Snapshot],
         tagged: Iterable[GraphCommit],
         deleted: Iterable[DeletedBranch],
-        aside: Iterable[DeletedBranch],
+        aside: Sequence[DeletedBranch],
     ) -> list[GraphCommit]:
         tables = self._manifest.tables
         gone = {each.on for each in deleted if has_its_files(tables, each)}
@@ -249,8 +249,8 @@ class Keeper:
         commits = {id_: commit for log in logs for id_, commit in log.items()}
         found = MergeBases({**commits, **self._log.commits})
         found.start_at(head.head.commit_id for head in heads if head.head is not None)
-        found.start_at(each.head for each in aside if each.head in commits)
-        found.start_at_tagged(commit.commit_id for commit in tagged)
+        found.may_start_at(each.head for each in reversed(aside) if each.head in commits)
+        found.may_start_at(commit.commit_id for commit in tagged)
 
         def is_aside(commit: GraphCommit) -> bool:
             return commit.on in gone and self._removals.removed_at(commit) is None

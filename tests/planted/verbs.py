@@ -212,9 +212,10 @@ def purge_what_merges_start_from(plant: Plant) -> None:
 
 @bug(f"{CLEANUP}::test_a_branch_made_at_a_tag_merges_as_it_would_have_before", r"would have been a base")
 def branch_at_a_tag_without_its_base(plant: Plant) -> None:
+    """Nothing but heads of live branches is merged."""
     from omnigraph_core.maintenance.merge_bases import MergeBases
 
-    plant.replace(MergeBases, "start_at_tagged", _nothing)
+    plant.replace(MergeBases, "may_start_at", _nothing)
 
 
 @bug(f"{CLEANUP}::test_what_was_superseded_within_the_grace_stays_readable", r"== \(\(\), 0\)")
