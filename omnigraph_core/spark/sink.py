@@ -26,7 +26,7 @@ from omnigraph_core.spark.front import Front, Wanted
 from omnigraph_core.spark.outcome import Json
 from omnigraph_core.spark.spec import JobSpec, read_spec
 from omnigraph_core.spark.splits import Split
-from omnigraph_core.spark.task import TakeTask
+from omnigraph_core.spark.task import TakeTask, TaskFailed
 from omnigraph_core.storage import open_storage, parse_location
 
 _OPTIONS = ("path", "type", "mode", "branch", "from", "message", "as")
@@ -99,7 +99,12 @@ class OmnigraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
         # What tasks leave in the staging folder is gone with it; nothing is synced.
         settings = replace(self._settings, fsync=False)
         task = TakeTask(self._spec, settings, counter, counter, self._split)
-        return PartWritten(task.take(iterator).encode())
+        with failures():
+            try:
+                outcome = task.take(iterator)
+            except TaskFailed as failed:  # Spark shows it; there is no driver of ours to read it.
+                raise failed.error from None
+        return PartWritten(outcome.encode())
 
     def commit(self, messages: list[PartWritten | None]) -> None:
         with failures():

@@ -33,6 +33,7 @@ class TaskFailed(Exception):
 
     def __init__(self, error: OmnigraphError) -> None:
         super().__init__(f"{FAILURE_MARK}{json.dumps(encode_failure(error))}{FAILURE_MARK}")
+        self.error = error
 
 
 def failure_in(text: str) -> Json | None:

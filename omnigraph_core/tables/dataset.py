@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from omnigraph_core.tables.keys import KnownKeys
+    from omnigraph_core.tables.physical import Stretch
 
 _SAMPLE_PLACES = 8
 
@@ -213,13 +214,15 @@ _BLOB = b"lance.blob.v2"
 class Table:
     """One version of one dataset. Immutable: reading it twice gives the same answer."""
 
-    __slots__ = ("_dataset", "known_keys", "ref")
+    __slots__ = ("_dataset", "known_keys", "known_stretches", "ref")
 
     def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
         self.ref = ref
         self._dataset = dataset
         self.known_keys: KnownKeys | None = None
         """What was looked up in this version so far, of few rows; kept by `tables/keys.py`."""
+        self.known_stretches: dict[tuple[str, ...], tuple[Stretch, ...]] = {}
+        """The fragments by columns, as far as they were asked for; kept by `tables/physical.py`."""
 
     @property
     def lance(self) -> LanceDataset:

@@ -39,12 +39,19 @@ class Stretch:
         return self.file, self.rows
 
 
-def stretches(table: Table, columns: Sequence[str]) -> list[Stretch]:
-    """The fragments of a version, in the order of a scan; read from its manifest alone."""
+def stretches(table: Table, columns: Sequence[str]) -> tuple[Stretch, ...]:
+    """The fragments of a version, in the order of a scan; read from its manifest alone, and once."""
+    key = tuple(columns)
+    if key not in table.known_stretches:
+        table.known_stretches[key] = _stretches(table, columns)
+    return table.known_stretches[key]
+
+
+def _stretches(table: Table, columns: Sequence[str]) -> tuple[Stretch, ...]:
     with lance_failures(table.ref, "listing the files of"):
         fragments = [fragment.metadata for fragment in table.lance.get_fragments()]
         ids = {field.id() for field in table.lance.lance_schema.fields() if field.name() in columns}
-    return [_stretch(fragment, ids) for fragment in fragments]
+    return tuple(_stretch(fragment, ids) for fragment in fragments)
 
 
 def _stretch(fragment: Any, fields: set[int]) -> Stretch:

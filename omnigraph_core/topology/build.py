@@ -5,7 +5,7 @@ Memory is bounded by what is made: about 40 bytes for an edge and 100 for a node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,14 +139,14 @@ def _lists(
     return {"starts": begins.astype(np.uint32), "targets": targets, "slots": placed.astype(np.uint32)}
 
 
-def _slots_of(found: list[Stretch]) -> Slots:
+def _slots_of(found: Sequence[Stretch]) -> Slots:
     """Where the rows of these fragments are: one fragment after the other."""
     firsts = np.zeros(len(found) + 1, np.int64)
     np.cumsum(np.array([each.rows for each in found], np.int64), out=firsts[1:])
     return Slots(firsts[:-1], np.array([each.fragment_id for each in found], np.int64))
 
 
-def _dead_slots(storage: Storage, table: Table, found: list[Stretch]) -> npt.NDArray[np.uint32]:
+def _dead_slots(storage: Storage, table: Table, found: Sequence[Stretch]) -> npt.NDArray[np.uint32]:
     """The slots of deleted rows."""
     firsts = _slots_of(found).firsts
     parts = [

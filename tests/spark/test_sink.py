@@ -8,15 +8,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from omnigraph_core import faults
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings
+from omnigraph_core.spark.failing import OmnigraphFailure
 from omnigraph_core.spark.front import Front, Wanted
+from omnigraph_core.spark.sink import OmnigraphWriter
+from omnigraph_core.spark.spec import read_spec
 from omnigraph_core.spark.splits import Split
 from omnigraph_core.write.staging import staged_operations
 from tests.spark.twins import leftovers
@@ -102,6 +109,22 @@ def test_a_write_that_spark_aborts_is_gone(graph: Graph) -> None:
     assert not front.folder.exists()
     assert leftovers(graph) == []
     front.abort()
+
+
+def test_a_task_that_fails_says_why_in_words(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 1, attemptNumber=lambda: 0)
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: context)
+    front = started(graph)
+    (operation_id,) = staged_operations(graph.door.storage)
+    spec = read_spec(graph.door.storage, operation_id).without_splits()
+    split = Split(0, "DataFrame P", "", None, "node:P", 0, 0, is_whole=False, size=0)
+    settings = replace(graph.settings, failpoints="spark.parsed.0.0=error")
+    writer = OmnigraphWriter(front, spec, settings, split)
+    with pytest.raises(OmnigraphFailure, match=r"^[^@]*spark\.parsed[^@]*$"):
+        writer.write(iter([pa.RecordBatch.from_pydict({"k": ["new"]})]))
+    faults.arm("")
+    front.abort()
+    assert leftovers(graph) == []
 
 
 def test_a_front_that_is_killed_is_cleaned_up_by_the_next_writer(graph: Graph) -> None:
