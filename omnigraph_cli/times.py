@@ -21,5 +21,8 @@ def age(microseconds: int) -> str:
 
 def shown_time(microseconds: int) -> Fixed:
     """A stored time, in UTC to the second."""
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=microseconds)
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=microseconds)
+    except OverflowError:  # A row of the history may say anything.
+        return Fixed(f"{microseconds} us")
     return Fixed(moment.strftime("%Y-%m-%d %H:%M:%SZ"))

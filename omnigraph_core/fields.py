@@ -15,6 +15,10 @@ from omnigraph_core.patterns import pattern
 # What a column of 64 bits can hold; a larger number is nobody's version, size or time.
 WHOLE_MAX = 2**63 - 1
 
+# The end of the year 9999, in microseconds since the epoch; nothing can show a time beyond it.
+MOMENT_MAX = 253_402_300_799_999_999
+
+_DIGITS = pattern(r"[0-9]{1,18}")
 _ULID = pattern(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
@@ -61,6 +65,22 @@ class Fields:
             raise self._wrong(key, "a whole number")
         return value
 
+    def moment(self, key: str) -> int:
+        """A time, in microseconds since the epoch."""
+        return self._not_too_late(key, self.whole(key))
+
+    def moment_as_text(self, key: str) -> int:
+        """A time that is written as a text."""
+        text = self.text(key)
+        if not _DIGITS.fullmatch(text):
+            raise self._wrong(key, "a time")
+        return self._not_too_late(key, int(text))
+
+    def _not_too_late(self, key: str, moment: int) -> int:
+        if moment > MOMENT_MAX:
+            raise self._wrong(key, "a time")
+        return moment
+
     def optional_whole(self, key: str) -> int | None:
         value = self._take(key, optional=True)
         return None if value is None else self.whole(key)
@@ -85,6 +105,13 @@ class Fields:
         if not all(isinstance(each, str) and each for each in found):
             raise self._wrong(key, "a list of texts")
         return tuple(self._checked(key, each) for each in found)
+
+    def wholes(self, key: str) -> tuple[int, ...]:
+        """Numbers of 0 or more."""
+        found = self._list(key)
+        if not all(type(each) is int and 0 <= each <= WHOLE_MAX for each in found):
+            raise self._wrong(key, "a list of whole numbers")
+        return tuple(found)
 
     def object(self, key: str) -> Fields:
         return Fields(self._take(key), f"{key} of {self._where}" if self._where != "it" else key)

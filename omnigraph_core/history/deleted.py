@@ -157,7 +157,7 @@ def _from_json(identity: str, content: Fields) -> DeletedBranch:
         head=content.optional_text("head"),
         manifest_version=content.whole("manifest_version"),
         actor_id=content.text("actor_id"),
-        deleted_at=content.whole("deleted_at"),
+        deleted_at=content.moment("deleted_at"),
         revision=content.text("revision"),
     )
     content.end()

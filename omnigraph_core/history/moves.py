@@ -238,7 +238,7 @@ def _from_json(operation_id: str, content: Fields) -> Move:
         twin=content.optional_text("twin"),
         commit_id=content.optional_text("commit_id"),
         actor_id=content.text("actor_id"),
-        created_at=content.whole("created_at"),
+        created_at=content.moment("created_at"),
         message=content.optional_text("message"),
         undoes=content.optional_text("undoes"),
         tag=content.optional_text("tag"),

@@ -11,17 +11,16 @@ cleanups one is refused, and decides anew.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
 
 from omnigraph_core import layout
 from omnigraph_core.errors import NotFoundError, StorageError
+from omnigraph_core.fields import Fields
 from omnigraph_core.history.log import GraphCommit
+from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.jsontext import parse_json
-from omnigraph_core.manifest.branch import Branch
+from omnigraph_core.manifest.branch import Branch, branch_name
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore
 
@@ -97,9 +96,10 @@ def read_removals(control: ControlStore) -> Removals:
     if found is None:
         return Removals()
     try:
-        return Removals(tuple(_floors(parse_json(found.data))), found.e_tag)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CleanupRecordDamaged(str(error) or repr(error)) from error
+        # Earlier versions of OmniGraph gave the record no digest.
+        return Removals(tuple(_floors(unseal(found.data, RECORD_VERSION, always=False))), found.e_tag)
+    except ValueError as error:
+        raise CleanupRecordDamaged(str(error)) from error
 
 
 def write_removals(control: ControlStore, floors: Sequence[Floor], known: Removals) -> Removals:
@@ -111,7 +111,7 @@ def write_removals(control: ControlStore, floors: Sequence[Floor], known: Remova
 
 
 def _encode(floors: Sequence[Floor]) -> bytes:
-    content = {
+    content: dict[str, object] = {
         "schema_version": RECORD_VERSION,
         "revision": new_ulid(),
         "branches": [
@@ -126,20 +126,23 @@ def _encode(floors: Sequence[Floor]) -> bytes:
             for each in floors
         ],
     }
-    return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode()
+    return seal(content)
 
 
-def _floors(content: Any) -> Sequence[Floor]:
-    if not isinstance(content, dict) or content["schema_version"] != RECORD_VERSION:
-        raise ValueError("its version is unknown")
-    return [_floor(each) for each in content["branches"]]
+def _floors(content: Fields) -> list[Floor]:
+    content.text("revision")
+    found = [_floor(each) for each in content.objects("branches")]
+    content.end()
+    return found
 
 
-def _floor(each: Mapping[str, Any]) -> Floor:
-    name, identity, kept = each["branch"], each["identity"], each["kept"]
-    is_sound = isinstance(name, str) and (identity is None or isinstance(identity, str))
-    if not is_sound or not all(type(number) is int for number in (each["floor"], *kept)):
-        raise ValueError(f"not a floor: {each!r}")
-    return Floor(
-        Branch(name, identity), each["floor"], tuple(kept), int(each["removed_at"]), str(each["actor_id"])
+def _floor(each: Fields) -> Floor:
+    floor = Floor(
+        on=Branch(branch_name(each, "branch"), each.optional_text("identity")),
+        floor=each.whole("floor"),
+        kept=each.wholes("kept"),
+        removed_at=each.moment_as_text("removed_at"),
+        actor_id=each.text("actor_id"),
     )
+    each.end()
+    return floor

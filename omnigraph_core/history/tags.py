@@ -133,7 +133,7 @@ def _from_json(name: str, content: Fields) -> Tag:
         manifest_version=content.whole("manifest_version"),
         actor_id=content.text("actor_id"),
         message=content.optional_text("message"),
-        created_at=content.whole("created_at"),
+        created_at=content.moment("created_at"),
         revision=content.text("revision"),
     )
     content.end()

@@ -111,7 +111,7 @@ class GraphHead(OfCommit):
             parent_commit_id=content.optional_text("parent_commit_id"),
             merged_parent_commit_id=content.optional_text("merged_parent_commit_id"),
             actor_id=content.optional_text("actor_id"),
-            created_at=content.whole("created_at"),
+            created_at=content.moment("created_at"),
             operation=content.optional_text("operation"),
             schema_hash=content.optional_text("schema_hash"),
             message=content.optional_text("message"),

@@ -33,8 +33,6 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage.control import checked_path
 from omnigraph_core.storage.limits import LOCK_NAME_BYTES_MAX, LOCK_TEXT_CHARACTERS_MAX
 
-# The last second of the year 9999, which is the last that can be shown.
-_SINCE_MAX_US = 253_402_300_799_000_000
 _POLL_FIRST_S = 0.001
 _POLL_MAX_S = 0.05
 _POLL_SHARE = 0.05
@@ -64,9 +62,7 @@ class LockHolder:
         """The holder that a record names, if it names one; ValueError for what `as_json` would not write."""
         if fields is None:
             return None
-        since = fields.whole("since_us")
-        if since > _SINCE_MAX_US:
-            raise fields.refuse("since_us", "a time")
+        since = fields.moment("since_us")
         doing, operation_id = fields.optional_text("doing") or "", fields.optional_text("operation_id")
         return cls(fields.whole("pid"), fields.text("host"), fields.text("actor"), doing, operation_id, since)
 

@@ -132,9 +132,6 @@ def _from_json(operation_id: str, content: Fields) -> StagingRecord:
     lists = content.optional_text("lists")
     if lists is not None and not lists.startswith(f"{layout.staging_folder(operation_id)}/"):
         raise content.refuse("lists", "inside its folder")
-    started_at = content.text("started_at")
-    if not started_at.isascii() or not started_at.isdecimal() or len(started_at) > 18:
-        raise content.refuse("started_at", "a time")
     record = StagingRecord(
         operation_id=operation_id,
         kind=kind,
@@ -145,7 +142,7 @@ def _from_json(operation_id: str, content: Fields) -> StagingRecord:
         made_from=content.optional_text("made_from"),
         made_twin=content.optional_text("made_twin"),
         lists=lists,
-        started_at=int(started_at),
+        started_at=content.moment_as_text("started_at"),
         revision=content.optional_text("revision") or "",
     )
     content.end()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 from contextlib import suppress
 
@@ -366,6 +368,36 @@ def test_a_record_that_cannot_be_read_stops_it(graph: Graph) -> None:
     with pytest.raises(CleanupRecordDamaged):
         graph.cleanup(grace_s=0.0)
     assert files(graph) == before
+
+
+def test_one_changed_digit_of_the_record_is_damage(graph: Graph) -> None:
+    """A higher floor would hide commits that are kept, and the next cleanup would remove them."""
+    clean(graph)
+    control = graph.door.storage.control
+    found = control.get(layout.CLEANUP_RECORD)
+    assert found is not None
+    control.put(layout.CLEANUP_RECORD, re.sub(rb'"floor": (\d)', rb'"floor": 9\1', found.data))
+    before = files(graph)
+    for ask in (lambda: fresh(graph).snapshot_of("main~1"), lambda: fresh(graph).cleanup(grace_s=0.0)):
+        with pytest.raises(CleanupRecordDamaged, match="changed after it was written"):
+            ask()
+    assert files(graph) == before
+
+
+def test_a_record_of_earlier_versions_is_understood(graph: Graph) -> None:
+    """They gave it no digest."""
+    clean(graph)
+    control = graph.door.storage.control
+    found = control.get(layout.CLEANUP_RECORD)
+    assert found is not None
+    content = json.loads(found.data)
+    del content["digest"]
+    control.put(layout.CLEANUP_RECORD, json.dumps(content).encode())
+    assert contents(fresh(graph)) == contents(graph)
+    with pytest.raises(CommitRemoved):
+        fresh(graph).snapshot_of("main~5")
+    clean(fresh(graph), keep=2)
+    assert b'"digest"' in (graph.location.path / layout.CLEANUP_RECORD).read_bytes()
 
 
 def test_a_dropped_type_stays_while_a_kept_commit_has_it_and_then_goes(graph: Graph) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from omnigraph_core import faults
 from omnigraph_core.errors import NotFoundError
 from omnigraph_core.graph import Graph
+from omnigraph_core.history.sealed import seal
 from omnigraph_core.manifest.reader import BranchReplaced
 from omnigraph_core.merge import engine
 from omnigraph_core.settings import Settings
@@ -252,7 +252,7 @@ def pretend_removed(graph: Graph, kept: list[int]) -> None:
     floor = {"floor": 1_000, "kept": kept, "removed_at": "1", "actor_id": "x"}
     record = {"branch": "main", "identity": None, **floor}
     content = {"schema_version": 1, "revision": "R", "branches": [record]}
-    (graph.location.path / "__cleanup.json").write_text(json.dumps(content))
+    (graph.location.path / "__cleanup.json").write_bytes(seal(content))
 
 
 def test_without_any_base_all_of_theirs_is_new(graph: Graph) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
-from omnigraph_core.history import deleted, moves, names, tags
+from omnigraph_core.history import deleted, moves, names, removed, tags
 from omnigraph_core.history.sealed import seal
 from omnigraph_core.original import record as original
 from omnigraph_core.schema import (
@@ -31,6 +31,7 @@ from omnigraph_core.storage.lease_object import decode_lease
 from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.storage.locks import decode_record
 from omnigraph_core.storage.sync import Syncer
+from omnigraph_core.topology.record import record_from
 from omnigraph_core.write import sidecar_record, staging_record
 from tests.fuzz.mutants import as_json, mutated_bytes, mutated_record
 from tests.unit.schema_sources import S1, S2
@@ -51,6 +52,28 @@ STAGING = {
     "made_from": None,
     "made_twin": None,
     "lists": None,
+}
+REMOVALS = {
+    "schema_version": 1,
+    "revision": STAGING_ID,
+    "branches": [
+        {
+            "branch": "main",
+            "identity": None,
+            "floor": 9,
+            "kept": [3, 5],
+            "removed_at": "1795015586639531",
+            "actor_id": "ann",
+        }
+    ],
+}
+_STRETCHES = [["a.lance", 40, None]]
+TOPOLOGY = {
+    "format": 1,
+    "nodes": [["nodes/n", _STRETCHES, 40, [["x.nodes", 1984]]]],
+    "edges": [
+        ["edges/e", "nodes/n", "nodes/n", _STRETCHES, 0, [["x.from", 832], ["x.into", 832], ["x.ends", 768]]]
+    ],
 }
 HOLDER = {
     "pid": 7,
@@ -130,6 +153,8 @@ KINDS: dict[str, Kind] = {
         ),
     ),
     "names": (kept("names")[1], seal, _stored(layout.NAMES_RECORD, names.read_names)),
+    "removals": ([REMOVALS], seal, _stored(layout.CLEANUP_RECORD, removed.read_removals)),
+    "topology": ([TOPOLOGY], as_json, lambda folder, data: record_from(STAGING_ID, data)),
     "original": ([ORIGINAL], seal, _stored(layout.ORIGINAL_RECORD, original.read_record)),
     "lock": ([LOCK], lambda lock: as_json(lock) + b"\n", _lock),
     "lease": ([LEASE], as_json, _lease),

@@ -20,6 +20,7 @@ from omnigraph_core.errors import ErrorKind, OmnigraphError
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.sealed import seal
 from tests.support.dying import die
+from tests.support.processes import Omnigraph
 from tests.support.records import PEOPLE
 from tests.support.trees import fingerprint
 from tests.support.verbs import READS, SETTINGS, WRITES, ask, ask_all, refusals
@@ -59,6 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_three(graph, "one")
     graph.create_branch("dev")
     write_three(graph, "two", "dev")
+    graph.cleanup(keep=1, grace_s=0.0, force=True)
     graph.create_branch("gone")
     graph.delete_branch("gone")
     graph.create_branch("old")
@@ -107,11 +109,12 @@ KINDS = {
     "deleted": layout.DELETED_DIR,
     "operation": layout.DONE_OPERATIONS,
     "names": layout.NAMES_RECORD,
+    "cleanup": layout.CLEANUP_RECORD,
     "schema state": layout.SCHEMA_STATE,
     "branch ref": f"{layout.MANIFEST}/_refs/branches",
     "lock": layout.LOCKS_DIR,
 }
-SEALED = ("sidecar", "staging", "tag", "deleted", "operation", "names")
+SEALED = ("sidecar", "staging", "tag", "deleted", "operation", "names", "cleanup")
 
 
 def record_of(root: Path, kind: str) -> Path:
@@ -194,6 +197,26 @@ def check_nothing_lost(root: Path, answers: dict[str, Any], right: dict[str, Any
     if not isinstance(answers["commits"], OmnigraphError):
         kept = {each.commit_id for each in answers["commits"]}
         assert {each.commit_id for each in right["commits"]} <= kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "command"),
+    [
+        ("tag", "created_at", ("tag", "list")),
+        ("operation", "created_at", ("op", "log")),
+        ("deleted", "deleted_at", ("branch", "undelete", "gone")),
+    ],
+)
+def test_a_time_that_nobody_can_show(
+    kind: str, key: str, command: tuple[str, ...], root: Path, omnigraph: Omnigraph
+) -> None:
+    """This one ended the listing for ever, with exit code 70."""
+    path = record_of(root, kind)
+    content = json.loads(path.read_bytes())
+    del content["digest"]
+    path.write_bytes(seal({**content, key: 2**63 - 1}))
+    done = omnigraph(*command, "--store", root)
+    assert (done.code, path.name in done.err) == (74, True), done.err
 
 
 def test_a_sidecar_that_cannot_be_read_stops_its_own_branch_only(root: Path) -> None:

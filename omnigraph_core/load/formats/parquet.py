@@ -118,7 +118,7 @@ class ParquetSource:
                 ) as file,
             ):
                 yield file
-        except pa.ArrowException as error:
+        except (pa.ArrowException, UnicodeDecodeError) as error:  # Names need not be UTF-8.
             raise DamagedInput(self.name, f"not a whole Parquet file ({clipped(str(error))})") from error
         except OSError as error:
             if error.errno is not None:
