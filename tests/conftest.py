@@ -8,17 +8,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from omnigraph_core import faults
 from omnigraph_core.graph import Graph
 from omnigraph_core.settings import Settings
 from tests.support import warm
+from tests.support.examples import make_them_the_same
 from tests.support.processes import NOBODY, OMNIGRAPH, REPOSITORY, Finished, Omnigraph, clean_environment
 from tests.support.records import PEOPLE
 
@@ -26,9 +27,11 @@ pytest_plugins = ["tests.support.s3server"]
 
 ANN = Settings(fsync=False, actor="ann")
 
-# Examples are not timed: on a busy machine any of them may be slow.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+make_them_the_same()
+
+# Where Python is told to write no bytecode, pytest would not keep what it makes of the tests' modules either:
+# every worker of every run, and every run with a planted bug, would read them all again.
+sys.dont_write_bytecode = False
 
 # A shell ignores Ctrl-C for what it starts in the background, and children inherit that: tests
 # that interrupt them would wait in vain.

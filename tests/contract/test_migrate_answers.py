@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph_core.graph import Graph
@@ -196,7 +196,7 @@ def test_parts_count_as_the_whole_does(parts: int, texts: list[list[str | None]]
 People = list[tuple[int | None, str | None]]
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(
     people=st.lists(
         st.tuples(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 from omnigraph_core.errors import BadDataError, ConflictError
@@ -34,6 +34,7 @@ from tests.model.entities import (
     value,
 )
 from tests.model.oracle import Bad, Conflict, Oracle, Prop, Refused, Statement, Type, key_of
+from tests.support.examples import NEW
 from tests.support.writers import check_whole
 
 CHANGES_MAX = 6
@@ -289,13 +290,12 @@ class Changes:
         event(what)
 
 
-def run(examples: int, **more: Any) -> Counter[str]:
+def run(examples: int, base: settings | None = None, **more: Any) -> Counter[str]:
     seen: Counter[str] = Counter()
 
     @settings(
+        base,
         max_examples=examples,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         **more,
     )
@@ -316,12 +316,10 @@ def run(examples: int, **more: Any) -> Counter[str]:
 
 
 def test_changes_agree_with_dictionaries() -> None:
-    """The same examples every time, in one checkout."""
-    seen = run(70, derandomize=True, database=None, phases=(Phase.generate,))
+    seen = run(70, phases=(Phase.generate,))
     for what in ("insert", "update", "delete", "insert and update"):
         assert seen[f"{what} of some"] > 2, dict(seen)
     reasons = {what.partition(": ")[2] for what in seen} - {""}
-    # Another checkout draws other examples, so one or two may be missing.
     assert len(reasons) > len(REASONS) - 3, dict(seen)
     assert reasons <= REASONS
 
@@ -330,4 +328,4 @@ def test_changes_agree_with_dictionaries() -> None:
 @pytest.mark.timeout(3600)
 def test_changes_agree_with_dictionaries_for_long() -> None:
     """New examples every time; a failing one is kept in `.hypothesis` and tried first."""
-    run(1200)
+    run(1200, NEW)

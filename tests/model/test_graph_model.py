@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -47,7 +47,7 @@ from tests.support.door_steps import (
     STEPS,
     Outcome,
 )
-from tests.support.examples import the_same_everywhere
+from tests.support.examples import NEW
 from tests.support.plans import TABLES, Change, Changes, IdTaken, State, read_entry, write_changes
 from tests.support.records import PEOPLE
 from tests.support.writers import check_whole
@@ -596,7 +596,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(
-    template: Path, examples: int, steps: int, model: type[GraphModel] = GraphModel, **more: Any
+    template: Path,
+    examples: int,
+    steps: int,
+    model: type[GraphModel] = GraphModel,
+    base: settings | None = None,
+    **more: Any,
 ) -> Counter[str]:
     """Run the examples; says what happened in them."""
     seen: Counter[str] = Counter()
@@ -604,10 +609,9 @@ def run(
     run_state_machine_as_test(
         machine,
         settings=settings(
+            base,
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
             **more,
         ),
@@ -618,10 +622,7 @@ def run(
 def run_the_same(
     template: Path, examples: int, steps: int, model: type[GraphModel] = GraphModel
 ) -> Counter[str]:
-    with the_same_everywhere():
-        return run(
-            template, examples, steps, model, derandomize=True, database=None, phases=(Phase.generate,)
-        )
+    return run(template, examples, steps, model, phases=(Phase.generate,))
 
 
 def test_a_graph_agrees_with_dictionaries(template: Path) -> None:
@@ -641,11 +642,11 @@ def test_maintenance_changes_no_answer(template: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_maintenance_changes_no_answer_for_long(template: Path) -> None:
-    run(template, 200, 40, MaintainedGraphModel)
+    run(template, 200, 40, MaintainedGraphModel, NEW)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_graph_agrees_with_dictionaries_for_long(template: Path) -> None:
     """New examples every time; a failing one is kept in `.hypothesis` and tried first."""
-    run(template, 400, 40)
+    run(template, 400, 40, base=NEW)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_core.query.syntax import Operator
@@ -41,7 +41,6 @@ NUMBERS = {
 
 @pytest.mark.parametrize("left", NUMBERS, ids=str)
 @pytest.mark.parametrize("right", NUMBERS, ids=str)
-@settings(deadline=None)
 @given(data=st.data())
 def test_numbers_are_compared_exactly(left: pa.DataType, right: pa.DataType, data: st.DataObject) -> None:
     pairs = data.draw(
@@ -62,7 +61,6 @@ VALUES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "values"), VALUES, ids=[str(kind) for kind, _ in VALUES])
-@settings(deadline=None)
 @given(data=st.data(), descending=st.booleans(), limit=st.none() | st.integers(0, 6))
 def test_order_is_that_of_python_with_nulls_first(
     kind: pa.DataType, values: Any, data: st.DataObject, descending: bool, limit: int | None
@@ -94,7 +92,6 @@ def naive_distance(left: str, right: str) -> int:
     return row[-1]
 
 
-@settings(deadline=None)
 @given(
     st.text("abß𝔘", min_size=1, max_size=6),
     st.lists(st.text("abß𝔘", min_size=1, max_size=6), min_size=1, max_size=8),
@@ -107,7 +104,6 @@ def test_edit_distances(word: str, words: list[str], limit: int) -> None:
         assert min(distance, limit + 1) == min(expected, limit + 1)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=60), st.sampled_from([41, 5000]))
 def test_distinct(codes: list[int], size: int) -> None:
     values, places = distinct(np.array(codes, np.int64), size)
@@ -115,7 +111,6 @@ def test_distinct(codes: list[int], size: int) -> None:
     assert values[places].tolist() == codes
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=20), st.lists(st.integers(0, 5), max_size=20))
 def test_join_on(left: list[int], right: list[int]) -> None:
     right.sort()
@@ -124,7 +119,6 @@ def test_join_on(left: list[int], right: list[int]) -> None:
     assert list(zip(rows.tolist(), places.tolist(), strict=True)) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 4)), max_size=9))
 def test_ranges(pieces: list[tuple[int, int]]) -> None:
     starts, counts = ([piece[side] for piece in pieces] for side in (0, 1))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph_core.ids import fnv1a32, fnv1a64_hex
@@ -392,7 +392,7 @@ def written(pieces: Pieces, separator: str) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 @given(schema_pieces(), st.randoms(use_true_random=False))
 def test_random_schemas_survive_the_round_trip(pieces: Pieces, order: random.Random) -> None:
     schema = compile_schema(written(pieces, "\n  "))

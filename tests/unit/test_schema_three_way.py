@@ -57,7 +57,7 @@ def combined(base: Schema, ours: Side, theirs: Side) -> Combined | None:
         return None
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, phases=(Phase.generate,))
+@settings(max_examples=EXAMPLES, phases=(Phase.generate,))
 @given(st.randoms(use_true_random=False))
 def test_the_laws_of_combining(random: Random) -> None:
     first = first_draft(random)

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph_core.load.formats import csv as csv_module
@@ -22,6 +22,7 @@ from omnigraph_core.rules.violations import InvalidRecords, Violation, Violation
 from omnigraph_core.schema import EntityType, Schema, compile_schema
 from omnigraph_core.schema.arrow import table_schema
 from omnigraph_core.schema.files import file_columns
+from tests.support.examples import NEW
 from tests.unit.load import inputs
 
 SCHEMA = compile_schema("""
@@ -437,13 +438,8 @@ def python_text(json_text: str) -> str:
     return str(json.loads(json_text)).replace("\0", "")
 
 
-UNHURRIED = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-
-
 @pytest.mark.slow
-@settings(UNHURRIED, max_examples=60)
+@settings(max_examples=60)
 @given(case=files())
 def test_both_paths_agree(tmp_path: Path, case: tuple[EntityType, bytes]) -> None:
     with mock.patch("omnigraph_core.load.formats.source._LOOKED_AT_BYTES", 0):
@@ -453,7 +449,7 @@ def test_both_paths_agree(tmp_path: Path, case: tuple[EntityType, bytes]) -> Non
 
 
 @pytest.mark.soak
-@settings(UNHURRIED, max_examples=5000)
+@settings(NEW, max_examples=5000)
 @given(case=files())
 def test_both_paths_agree_for_long(tmp_path: Path, case: tuple[EntityType, bytes]) -> None:
     with mock.patch("omnigraph_core.load.formats.source._LOOKED_AT_BYTES", 0):
@@ -470,7 +466,7 @@ def test_both_paths_agree_on_every_odd_text_in_every_column(tmp_path: Path, name
     assert both == exact
 
 
-@settings(UNHURRIED, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(st.sampled_from('a,"\n\r'), max_size=24), st.integers(1, 8))
 @example('"a""\n', 3)
 def test_cutting_at_once_is_cutting_one_by_one(text: str, block_bytes: int) -> None:

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from omnigraph_core.load.formats import jsonl, source
@@ -20,6 +20,7 @@ from omnigraph_core.load.formats.typed_rows import TypedRows
 from omnigraph_core.rules.violations import Violation, Violations
 from omnigraph_core.schema import Schema, compile_schema
 from omnigraph_core.schema.arrow import table_schema
+from tests.support.examples import NEW
 from tests.unit.load import inputs
 
 Outcome = tuple[dict[tuple[int, str], str], list[Violation]]
@@ -91,14 +92,9 @@ def agree(tmp_path: Path, exact_lines: int, data: st.DataObject) -> None:
     assert_same((rows, violations), by_exact_alone(path, schema))
 
 
-UNHURRIED = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("exact_lines", [1, 256])
-@settings(UNHURRIED, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_both_paths_agree(tmp_path: Path, exact_lines: int, data: st.DataObject) -> None:
     agree(tmp_path, exact_lines, data)
@@ -107,7 +103,7 @@ def test_both_paths_agree(tmp_path: Path, exact_lines: int, data: st.DataObject)
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("exact_lines", [1, 256])
-@settings(UNHURRIED, max_examples=5000)
+@settings(NEW, max_examples=5000)
 @given(data=st.data())
 def test_both_paths_agree_for_long(tmp_path: Path, exact_lines: int, data: st.DataObject) -> None:
     agree(tmp_path, exact_lines, data)

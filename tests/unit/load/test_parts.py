@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from omnigraph_core.load.formats.compressed import CODECS
@@ -38,7 +38,6 @@ def parts_of(place: Place, size: int, cuts: list[int]) -> list[tuple[int, bytes]
     return found
 
 
-@settings(deadline=None)
 @given(
     text=st.lists(st.binary(max_size=6).map(lambda line: line.replace(b"\0", b"")), max_size=12),
     cuts=st.lists(st.integers(0, 60), max_size=5),

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_core.errors import LimitError, UsageError
@@ -20,7 +20,6 @@ from omnigraph_core.rules.violations import InvalidRecords
 from tests.support.processes import REPOSITORY
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"").replace(b"\0", b""))),
     ended=st.booleans(),

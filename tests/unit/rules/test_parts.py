@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_core.rules.parts import WHOLE, Part, ask_by_part, part_numbers, parts
@@ -15,7 +15,6 @@ TEXTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(2, 9), st.integers(0, 5))
 def test_equal_texts_are_in_one_part_and_no_text_in_two(
     texts: list[str | None], count: int, shift: int

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_core.schema import Property, PropertyType, Scalar
@@ -139,14 +139,12 @@ def test_long_and_unprintable_values_stay_readable() -> None:
     assert clipped("x" * 1000) == "x" * 60 + "…"
 
 
-@settings(deadline=None)
 @given(st.dates())
 def test_every_date_is_read_back(day: date) -> None:
     days = parse_date(day.isoformat())
     assert pa.array([days], pa.date32()).to_pylist() == [day]
 
 
-@settings(deadline=None)
 @given(
     st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),
     st.none() | st.integers(-23 * 60 - 59, 23 * 60 + 59),

@@ -9,7 +9,7 @@ from datetime import date
 import pyarrow as pa
 import pytest
 import ulid
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omnigraph_core.errors import BadDataError
@@ -35,7 +35,6 @@ VALUES: dict[Scalar, st.SearchStrategy[object]] = {
 
 
 @pytest.mark.parametrize("scalar", VALUES)
-@settings(deadline=None)
 @given(data=st.data())
 def test_texts_are_those_of_the_values(scalar: Scalar, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[scalar], max_size=8))
@@ -71,7 +70,6 @@ def node(text: str) -> NodeType:
     return compile_schema(text).nodes[0]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.none() | TEXT, st.integers(0, 2**64 - 1)), max_size=6))
 @example([('"\\\n\r\t\b\f\0\x1f\x7f \u2028é😀', 7)])
 def test_composite_ids(members: list[tuple[str | None, int]]) -> None:
