@@ -71,18 +71,19 @@ def pristine(graph: Path, tmp_path: Path) -> Path:
 
 
 def states(
-    graph: Path, pristine: Path, operations: list[Operation]
+    graph: Path, pristine: Path, operations: list[Operation], every: int
 ) -> Iterator[tuple[int, Survival, object]]:
     """Each state in turn, laid out where the graph was (Lance records absolute paths)."""
-    for count, survival, _ in cuts(pristine, operations, graph):
+    for count, survival, _ in cuts(pristine, operations, graph, every):
         yield count, survival, read_people(graph)
 
 
-def test_every_state_is_before_or_after(graph: Path, pristine: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_every_state_is_before_or_after(every: int, graph: Path, pristine: Path, tmp_path: Path) -> None:
     operations = trace(graph, tmp_path, fsync=True)
     assert {each.call for each in operations} >= {"open", "write", "sync", "rename", "link", "unlink"}
     seen = {survival: [] for survival in Survival}
-    for count, survival, people in states(graph, pristine, operations):
+    for count, survival, people in states(graph, pristine, operations, every):
         assert people in (BEFORE, AFTER), f"after {count} of {len(operations)} operations, {survival.value}"
         seen[survival].append(people == AFTER)
     for survival, landed in seen.items():
@@ -91,11 +92,12 @@ def test_every_state_is_before_or_after(graph: Path, pristine: Path, tmp_path: P
         assert landed[-1] is True, f"{survival.value}: the acknowledged publish is lost"
 
 
-def test_every_state_can_be_written_again(graph: Path, pristine: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [11, pytest.param(2, marks=pytest.mark.soak)])
+def test_every_state_can_be_written_again(every: int, graph: Path, pristine: Path, tmp_path: Path) -> None:
     """Torn HEADs are set aside; only drift (committed, whole, not published) waits for recovery."""
     operations = trace(graph, tmp_path, fsync=True)
     written = 0
-    for count, survival, _ in cuts(pristine, operations, graph, every=4):
+    for count, survival, _ in cuts(pristine, operations, graph, every):
         tables = Tables(open_storage(parse_location(str(graph), graph), Settings(fsync=False)))
         snapshot = Manifest(tables).snapshot()
         for entry in snapshot.tables.values():
@@ -107,15 +109,18 @@ def test_every_state_can_be_written_again(graph: Path, pristine: Path, tmp_path:
             publish_people(graph, fsync=False, name="third")
             assert read_people(graph)[1] >= {"first", "third"}
             written += 1
-    assert written > len(operations) / 4
+    assert written > len(operations) / every
 
 
 def test_without_syncing_the_publish_is_lost(graph: Path, pristine: Path, tmp_path: Path) -> None:
     """The same replay notices a writer that does not sync: otherwise it would prove nothing."""
     operations = trace(graph, tmp_path, fsync=False)
     assert not [each for each in operations if each.call == "sync"]
+    every = len(operations)
     *_, last = (
-        people for _, survival, people in states(graph, pristine, operations) if survival is Survival.DROPPED
+        people
+        for _, survival, people in states(graph, pristine, operations, every)
+        if survival is Survival.DROPPED
     )
     assert last == BEFORE
 
@@ -142,7 +147,7 @@ def settled(root: Path) -> set[str]:
     return found["node:Person"]
 
 
-@pytest.mark.parametrize("every", [18, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [36, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_write_through_the_door_survives_a_power_cut_at_any_moment(every: int, tmp_path: Path) -> None:
     root = tmp_path / "g"
     graph = Graph.init(str(root), PEOPLE, Settings(fsync=False, actor="ann", working_directory=tmp_path))
