@@ -87,9 +87,9 @@ def test_a_failing_disk(
     random.Random(count).shuffle(places)
     # Calls are counted by thread, and Lance has some: few numbers, each of which hits several calls.
     assert len(places) >= min(count, 2)
-    judged = 0
-    for place in places:
-        if judged == count:
+    judged, wanted = 0, min(count, len(places))
+    for place in 3 * places:  # Where another thread makes the Nth call this time, the fault misses.
+        if judged == wanted:
             break
         shutil.rmtree(root)
         prepare(scenario, "g")
@@ -98,7 +98,7 @@ def test_a_failing_disk(
         done = run_traced(scenario.command(root), log, calls, f"{call}:error={error}:when={nth}", only)
         judged += judge(done, call, scenario, root)
     record_property("faults", judged)
-    assert judged >= min(count, len(places)) * 0.6, "the faults missed the graph"
+    assert judged >= wanted * 0.6, "the faults missed the graph"
 
 
 def sync_places(dry: Traced, root: Path) -> list[Cut | str]:
@@ -224,8 +224,8 @@ mount -o remount,size=64m disk || exit 99
 @pytest.mark.parametrize(
     "free",
     [
-        *(4, 16, 32, 48, 64, 80),
-        *(pytest.param(free, marks=pytest.mark.soak) for free in range(8, 160, 4) if free % 16),
+        *(4, 32, 64),
+        *(pytest.param(free, marks=pytest.mark.soak) for free in range(8, 160, 4) if free not in (32, 64)),
     ],
 )
 def test_a_full_disk(free: int, tmp_path: Path) -> None:

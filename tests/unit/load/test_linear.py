@@ -14,6 +14,7 @@ from omnigraph_core.load.formats.jsonl import read_jsonl
 from omnigraph_core.load.formats.source import Source
 from omnigraph_core.rules.violations import InvalidRecords, Violations
 from omnigraph_core.schema import compile_schema
+from tests.support.cpu import ROUNDS
 
 SCHEMA = compile_schema("node P { k: String @key t: String? }", "s.pg")
 
@@ -47,16 +48,19 @@ INPUTS: dict[str, tuple[Callable[[int], str], Callable[[Path], Violations]]] = {
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_ten_times_the_input_takes_ten_times_the_work(name: str, tmp_path: Path) -> None:
-    """Measured by CPU time of this thread's process; a square would be a hundred times."""
+    """Measured by CPU time of all threads, at its best of a few rounds; a square would be a hundred times."""
     write, read = INPUTS[name]
-    spent = []
-    for count in (4_000, 40_000):
-        path = tmp_path / f"{count}.txt"
-        path.write_text(write(count))
+    small, large = tmp_path / "small.txt", tmp_path / "large.txt"
+    small.write_text(write(4_000))
+    large.write_text(write(40_000))
+
+    def spent(path: Path) -> float:
         started = time.process_time()
         read(path)
-        spent.append(time.process_time() - started)
-    assert spent[1] < 40 * max(spent[0], 0.01)
+        return time.process_time() - started
+
+    least = max(min(spent(small) for _ in range(ROUNDS)), 0.01)
+    assert any(spent(large) < 40 * least for _ in range(ROUNDS))
 
 
 def test_empty_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
