@@ -331,10 +331,11 @@ def test_a_working_directory_with_an_impossible_name(
     assert list(here.iterdir()) == []
 
 
-def test_a_pattern_that_does_not_compile_is_bad_data_and_nothing_is_made(
-    omnigraph: Omnigraph, tmp_path: Path
+@pytest.mark.parametrize("pattern", ["(", "[", "(?=x)", "((a{100}){100}){100}"])
+def test_a_pattern_that_the_engine_does_not_run_is_bad_data_and_nothing_is_made(
+    pattern: str, omnigraph: Omnigraph, tmp_path: Path
 ) -> None:
-    (tmp_path / "bad.pg").write_text('node Person { name: String @key  @check(name, "(") }')
+    (tmp_path / "bad.pg").write_text(f'node Person {{ name: String @key  @check(name, "{pattern}") }}')
     done = omnigraph("init", "--schema", "bad.pg", "g")
     assert (done.code, done.out) == (7, "")
     assert "@check" in done.err

@@ -127,11 +127,17 @@ def test_a_text_that_is_no_schema_is_refused_with_its_place(
     assert place in done.err
 
 
-def test_a_pattern_that_does_not_compile_is_refused(graph: Path, omnigraph: Omnigraph) -> None:
-    text = PEOPLE.replace("age: I32?", 'age: I32?\n  @check(name, "(")')
-    done = omnigraph("schema", "plan", graph, "--schema", "-", stdin=text)
+@pytest.mark.parametrize(
+    ("pattern", "verb"),
+    [("(", "plan"), ("[", "apply"), ("(?=x)", "apply"), ("((a{100}){100}){100}", "apply")],
+)
+def test_a_pattern_that_the_engine_does_not_run_is_refused(
+    pattern: str, verb: str, graph: Path, omnigraph: Omnigraph
+) -> None:
+    text = PEOPLE.replace("age: I32?", f'age: I32?\n  @check(name, "{pattern}")')
+    done = omnigraph("schema", verb, graph, "--schema", "-", stdin=text)
     assert (done.code, done.out) == (7, "")
-    assert '@check(name, "(") on Person' in done.err
+    assert f'@check(name, "{pattern}") on Person' in done.err
 
 
 @pytest.mark.parametrize(
