@@ -209,6 +209,24 @@ def test_a_runtime_directory_that_is_gone_does_not_matter(tmp_path: Path) -> Non
     assert not served.runtime.exists()
 
 
+FULL = """
+mount -t tmpfs -o size=4k,mode=0700 none "$XDG_RUNTIME_DIR" && head -c 4096 /dev/zero > "$XDG_RUNTIME_DIR/full"
+for each in 1 2; do "$0" version || exit; done
+"""
+
+
+def test_a_disk_that_is_full_costs_warm_starts_and_nothing_else(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    done = subprocess.run(
+        [require_program("unshare"), "--user", "--map-root-user", "--mount", "sh", "-c", FULL, OMNIGRAPH],
+        env=served.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.count("omnigraph"), done.stderr) == (0, 2, "")
+
+
 def test_changed_code_is_never_met_by_an_old_server(tmp_path: Path) -> None:
     """A copy of the program, so that it can be edited."""
     for name in ("omnigraph_cli", "omnigraph_core"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import re
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,6 +145,43 @@ def read_all(master: int) -> str:
 
 
 # ---- other programs ----
+
+
+def test_a_prompt_is_drawn_anew_when_the_window_changes(served: Served) -> None:
+    """The terminal tells the client, which is in its foreground; the command is what draws."""
+    server = served.started()
+    before = served.count(server)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    variables = {
+        "TERM": "xterm-256color",
+        "PROMPT_TOOLKIT_NO_CPR": "1",
+        "XDG_STATE_HOME": str(served.directory),
+    }
+    prompt = subprocess.Popen(
+        [require_program("setsid"), "--ctty", OMNIGRAPH, "shell", "--store", "graph.omni"],
+        cwd=served.directory,
+        env=served.environment(**variables),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+
+    def drawn(text: bytes) -> int:
+        return _screens[master].count(text) if read_something(master) and master in _screens else 0
+
+    wait_until(lambda: drawn(b"main>") > 0)
+    os.write(master, b"match { $p: Person }")
+    wait_until(lambda: drawn(b"Person }") > 0 or drawn(b"}") > 0)
+    prompts = drawn(b"main>")
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("4H", 24, 30, 0, 0))
+    wait_until(lambda: drawn(b"main>") > prompts)
+    os.write(master, CTRL_C)
+    os.write(master, CTRL_D)
+    read_all(master)
+    assert prompt.wait() == 0
+    assert served.count(server) == before + 1
 
 
 def test_nohup(served: Served) -> None:
