@@ -210,7 +210,8 @@ def test_a_runtime_directory_that_is_gone_does_not_matter(tmp_path: Path) -> Non
 
 
 FULL = """
-mount -t tmpfs -o size=4k,mode=0700 none "$XDG_RUNTIME_DIR" && head -c 4096 /dev/zero > "$XDG_RUNTIME_DIR/full"
+mount -t tmpfs -o size=4k,mode=0700 none "$XDG_RUNTIME_DIR" || exit
+head -c 4096 /dev/zero > "$XDG_RUNTIME_DIR/full"
 for each in 1 2; do "$0" version || exit; done
 """
 
