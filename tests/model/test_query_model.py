@@ -1,4 +1,4 @@
-"""Random graphs and random queries: the executor, in both ways of traversing, against the naive reader."""
+"""Random graphs and random queries: the executor, in every way of traversing, against the naive reader."""
 
 from __future__ import annotations
 
@@ -244,6 +244,8 @@ def run(seed: int, queries: int, place: Path) -> None:
     data = place / f"{seed}.jsonl"
     data.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     graph.load([str(data)], LoadMode.APPEND)
+    if seed % 2:
+        graph.build_topology()
     graphs = [
         Graph.open(str(place / f"g{seed}"), replace(settings, traversal_mode=mode))
         for mode in (TraversalMode.INDEXED, TraversalMode.CSR)
