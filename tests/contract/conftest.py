@@ -73,6 +73,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items
         if not _is_spared_s3(item) and ((twins := _twins_on_s3(item)) is None or lasting[twins] is item)
     ]
+    _leave_lineages_to_the_soak(items)
+
+
+def _leave_lineages_to_the_soak(items: list[pytest.Item]) -> None:
+    """A test of many cases on several lineages runs each case on one of them, in turn; in the soak on all."""
+    cases: dict[str, dict[object, list[pytest.Item]]] = {}
+    for item in items:
+        parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+        if Path(__file__).parent not in item.path.parents or parameters.get("place") == "s3":
+            continue
+        others = tuple(id(value) for value in parameters.values() if value not in LINEAGES)
+        if len(others) == len(parameters) - 1:
+            cases.setdefault(item.nodeid.partition("[")[0], {}).setdefault(others, []).append(item)
+    for variants in cases.values():
+        if len(variants) < len(LINEAGES):
+            continue
+        for number, lineages in enumerate(variants.values()):
+            for place, item in enumerate(lineages):
+                if place != number % len(lineages):
+                    item.add_marker(pytest.mark.soak)
 
 
 def _is_spared_s3(item: pytest.Item) -> bool:

@@ -316,7 +316,7 @@ def run(examples: int, base: settings | None = None, **more: Any) -> Counter[str
 
 
 def test_changes_agree_with_dictionaries() -> None:
-    seen = run(70, phases=(Phase.generate,))
+    seen = run(40, phases=(Phase.generate,))
     for what in ("insert", "update", "delete", "insert and update"):
         assert seen[f"{what} of some"] > 2, dict(seen)
     reasons = {what.partition(": ")[2] for what in seen} - {""}
