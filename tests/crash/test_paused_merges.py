@@ -61,7 +61,7 @@ def reset(graph: Graph, name: str) -> None:
     graph.reset_branch(f"t{name}", f"s{name}")
 
 
-CAME_OF = {merge: {"old", "mid", "source"}, revert: {"old"}, reset: {"old", "source"}}
+CAME_OF = {merge: {"old", "mid", "source"}, revert: {"old"}, reset: {"source"}}
 
 
 def write(graph: Graph, name: str) -> None:
