@@ -62,7 +62,8 @@ def as_html(picture: Picture) -> str:
         f'<li><span style="background:{colours[name]}"></span>{escape(one_line(name))}</li>' for name in types
     )
     more = ", and more rows than are drawn" if picture.is_cut else ""
-    count = f"{len(picture.nodes)} nodes, {len(picture.edges)} edges{more}"
+    nodes, edges = len(picture.nodes), len(picture.edges)
+    count = f"{nodes} node{'s' * (nodes != 1)}, {edges} edge{'s' * (edges != 1)}{more}"
     return _PAGE.format(
         title=escape(one_line(picture.title)),
         count=count,
