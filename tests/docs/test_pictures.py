@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import warnings
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def test_directions_paths_and_limits(graph: Graph) -> None:
     assert not either.is_directed
     nothing = graph.at().picture(FRIENDS, name="nothing")
     assert (nothing.nodes, "0 nodes, 0 edges" in as_html(nothing)) == ((), True)
+
+
+def test_one_of_each_is_said_in_the_singular(graph: Graph) -> None:
+    picture = graph.at().picture(FRIENDS, name="friends", params={"who": "Ann"})
+    node = picture.nodes[0]
+    loop = replace(picture.edges[0], source=node, target=node)
+    assert "1 node, 1 edge<" in as_html(replace(picture, nodes=(node,), edges=(loop,)))
 
 
 def test_more_rows_than_are_drawn(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
