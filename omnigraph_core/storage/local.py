@@ -28,6 +28,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,6 +58,8 @@ from omnigraph_core.storage.local_version import FileVersion, e_tag_of, read_nam
 from omnigraph_core.storage.sync import Syncer
 
 T = TypeVar("T")
+
+_NAME = attrgetter("name")
 
 
 class LocalControlStore:
@@ -122,18 +125,27 @@ class LocalControlStore:
                 shutil.copyfileobj(given, made)
 
     def list(self, prefix: str) -> Names:
-        return sorted(self._listed(prefix, lambda entry: entry.name))
+        return sorted(self._listed(prefix, _NAME))
 
     def written_at(self, prefix: str) -> Mapping[str, float]:
         return dict(self._listed(prefix, lambda entry: (entry.name, _modified_s(entry))))
 
     def _listed(self, prefix: str, told: Callable[[os.DirEntry[str]], T]) -> Sequence[T]:
-        """Of every entry that is no directory. Whether one can be read is for its reader to say."""
+        """Of every entry that is no directory. Whether one can be read is for its reader to say.
+
+        A directory in the place of a record hides it: that is for its reader to say, too.
+        """
         folder = self._file(prefix) if prefix else self._root
         with translated("list", folder):
             try:
                 with directory(self._top, prefix) as opened, os.scandir(opened) as found:
-                    return [told(entry) for entry in found if _is_object(entry)]
+                    # Inline: a folder may hold the records of a thousand branches.
+                    return [
+                        told(entry)
+                        for entry in found
+                        if not (name := entry.name).startswith(TEMPORARY_PREFIX)
+                        and (name.endswith(".json") or not entry.is_dir(follow_symlinks=False))
+                    ]
             except ABSENT:
                 return []
 
@@ -347,12 +359,6 @@ class _ParentMissing(Exception):
 
 def _is_listed(name: str) -> bool:
     return not name.startswith(TEMPORARY_PREFIX)
-
-
-def _is_object(entry: os.DirEntry[str]) -> bool:
-    """A directory in the place of a record hides it: that is for its reader to say, too."""
-    is_record = entry.name.endswith(".json")
-    return _is_listed(entry.name) and (is_record or not entry.is_dir(follow_symlinks=False))
 
 
 def _modified_s(entry: os.DirEntry[str]) -> float:
