@@ -411,9 +411,9 @@ def merge_what_was_deleted_and_changed(plant: Plant) -> None:
     r"DID NOT RAISE MergeConflicts",
 )
 def merge_rows_that_break_rules(plant: Plant) -> None:
-    from omnigraph_core.merge.run import Merge
+    from omnigraph_core.merge import run
 
-    plant.replace(Merge, "_broken", _always([]))
+    plant.replace(run, "broken_rules", _always([]))
 
 
 @bug("tests/cli/test_merge.py::test_a_resolution_is_good_for_its_heads_only", r"assert 0 == 4")
