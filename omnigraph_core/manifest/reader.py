@@ -17,7 +17,7 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import GraphMoved, TableNotFound
 from omnigraph_core.tables.fence import RowPlace
-from omnigraph_core.tables.fork_refs import Fork, ForkRef, RefState, find_ref, list_refs, share_a_directory
+from omnigraph_core.tables.fork_refs import Fork, ForkRef, RefState, find_ref, list_refs, list_refs_near
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.refs import TableRef, control_table
@@ -141,8 +141,7 @@ class Manifest:
 
     def branch_refs_near(self, name: str) -> list[ForkRef]:
         """The same, of the lines alone that share a directory with this name; no other file is read."""
-        main = manifest_ref(layout.MAIN_BRANCH)
-        return list_refs(self.tables, main, _WITNESS, lambda each: share_a_directory(each, name))
+        return list_refs_near(self.tables, manifest_ref(layout.MAIN_BRANCH), name, _WITNESS)
 
     def branch_ref(self, branch: str) -> ForkRef | None:
         return find_ref(self.tables, manifest_ref(layout.MAIN_BRANCH), branch, _WITNESS)

@@ -26,8 +26,9 @@ from omnigraph_core.tables.fork_refs import (
     ForkRef,
     RefState,
     find_ref,
-    fork_names,
+    fork_names_near,
     list_refs,
+    names_above,
     read_fork,
     ref_path,
 )
@@ -73,8 +74,8 @@ def delete_fork(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> 
 def unlink_fork(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> Names:
     """Remove the ref, durably; returns the files of the fork, which are garbage from then on."""
     _refuse_children(tables, ref, found)
-    _refuse_shared_directory(tables, ref, found.name)
     files = _files(tables, ref, found.name)
+    _refuse_shared_directory(tables, ref, found.name, files)
     faults.hit("tables.fork_listed")
     remove_ref(tables, ref, found, guard)
     return files
@@ -92,7 +93,7 @@ def clear_leftovers(tables: Tables, ref: TableRef, name: str, guard: Guard) -> N
     """Remove what a create or a delete that died left of `name`; what may be a fork is refused."""
     files = _files(tables, ref, name)
     found = find_ref(tables, ref, name)
-    _refuse_shared_directory(tables, ref, name)
+    _refuse_shared_directory(tables, ref, name, files)
     if found is not None:
         if found.state is RefState.WHOLE:
             raise ForkExists(f"table '{ref.key}' already has a branch '{name}'")
@@ -142,12 +143,15 @@ def descends(other: ForkRef, found: ForkRef) -> bool:
     return fork.parent == found.name or identity in fork.ancestors
 
 
-def _refuse_shared_directory(tables: Tables, ref: TableRef, name: str) -> None:
-    """`a` and `a/b` share a directory, so clearing one would destroy the other."""
-    for other in fork_names(tables, ref):
-        if not (other.startswith(name + "/") or name.startswith(other + "/")):
-            continue
-        if read_fork(tables, ref, other) is not None:
+def _refuse_shared_directory(tables: Tables, ref: TableRef, name: str, files: Sequence[str]) -> None:
+    """`a` and `a/b` share a directory, so clearing one would destroy the other.
+
+    Its `files` are those of the names below, too. Without any there is none of these, on a local disk,
+    where a ref whose files are missing is no fork; so not all refs have to be listed.
+    """
+    none_below = not files and tables.storage.location.is_local
+    for other in names_above(name) if none_below else fork_names_near(tables, ref, name):
+        if other != name and read_fork(tables, ref, other) is not None:
             raise RefusedError(
                 f"branch '{name}' overlaps with the live branch '{other}' of table '{ref.key}'",
                 hint="branch names must not be path prefixes of each other; "

@@ -16,7 +16,7 @@ On object storage an object is whole or absent, so there nothing is ever torn.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, unquote
@@ -112,8 +112,21 @@ def fork_names(tables: Tables, ref: TableRef) -> list[str]:
     return sorted(unquote(name) if "%" in name else name for name in names)
 
 
-def _anything(name: str) -> bool:
-    return True
+def fork_names_near(tables: Tables, ref: TableRef, name: str) -> list[str]:
+    """Those of them that share a directory with `name`. The other files are passed over unread: a graph
+    may have a thousand branches."""
+    above = {f"{quote(each, safe='')}{_SUFFIX}" for each in names_above(name)}
+    start = quote(name, safe="")
+    found = tables.storage.control.list(_directory(ref))
+    files = (file for file in found if file.startswith(start) or file in above)
+    names = (unquote(file.removesuffix(_SUFFIX)) for file in files if file.endswith(_SUFFIX))
+    return sorted(each for each in names if share_a_directory(each, name))
+
+
+def names_above(name: str) -> list[str]:
+    """The names in whose directories this one is."""
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def share_a_directory(one: str, other: str) -> bool:
@@ -139,14 +152,19 @@ def find_ref(tables: Tables, ref: TableRef, name: str, witness: TableRef | None 
     return None
 
 
-def list_refs(
-    tables: Tables,
-    ref: TableRef,
-    witness: TableRef | None = None,
-    is_wanted: Callable[[str], bool] = _anything,
+def list_refs(tables: Tables, ref: TableRef, witness: TableRef | None = None) -> list[ForkRef]:
+    """The ref files of all names, in whatever state they are; one that goes meanwhile is gone."""
+    return _refs_of(tables, ref, fork_names(tables, ref), witness)
+
+
+def list_refs_near(
+    tables: Tables, ref: TableRef, name: str, witness: TableRef | None = None
 ) -> list[ForkRef]:
-    """The ref files of all wanted names, in whatever state they are; one that goes meanwhile is gone."""
-    names = filter(is_wanted, fork_names(tables, ref))
+    """The same, of the names alone that share a directory with this one; no other file is read."""
+    return _refs_of(tables, ref, fork_names_near(tables, ref, name), witness)
+
+
+def _refs_of(tables: Tables, ref: TableRef, names: Iterable[str], witness: TableRef | None) -> list[ForkRef]:
     found = (find_ref(tables, ref, name, witness) for name in names)
     return [each for each in found if each is not None]
 

@@ -21,6 +21,7 @@ from omnigraph_core.tables.fork_refs import (
     RefState,
     find_ref,
     fork_names,
+    fork_names_near,
     share_a_directory,
 )
 from omnigraph_core.tables.ref_repair import heal_ref
@@ -29,16 +30,16 @@ from omnigraph_core.write.door import Door
 from omnigraph_core.write.put_aside import deleted_branches, give_up, with_descendants
 
 
-def clear_for(door: Door, source: str, name: str, held: HeldLocks) -> None:
+def clear_for(door: Door, source: str, name: str, near: Sequence[ForkRef], held: HeldLocks) -> None:
     """Before a branch is made: clear twins without a manifest branch, and the forks below them: of deleted
-    branches, or of a create that died half-way.
+    branches, or of a create that died half-way. `near` are the refs that share its directory.
 
     Under the refs lock: what is no branch now does not become one meanwhile.
     """
-    twins = fork_names(door.tables, commits_ref(layout.MAIN_BRANCH))
+    twins = fork_names_near(door.tables, commits_ref(layout.MAIN_BRANCH), name)
     deleted = deleted_branches(door)
-    names = {each for each in (*twins, *(each.name for each in deleted)) if share_a_directory(each, name)}
-    leftovers = names - _live(door.manifest.branch_refs_near(name))
+    gone = (each.name for each in deleted if share_a_directory(each.name, name))
+    leftovers = {*twins, *gone} - _live(near)
     if not leftovers:
         return
     live = _live(door.manifest.branch_refs())

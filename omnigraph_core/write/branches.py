@@ -22,7 +22,6 @@ from omnigraph_core.errors import ConflictError, NotFoundError, OmnigraphError, 
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.history.moves import MoveKind
-from omnigraph_core.history.names import read_names
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.settle import settle_torn
 from omnigraph_core.history.travel import snapshot_at
@@ -50,8 +49,8 @@ from omnigraph_core.write.naming import BranchExists as BranchExists
 from omnigraph_core.write.naming import (
     check_name,
     name_line,
-    refuse_taken,
     refuse_taken_line,
+    refuse_taken_name,
 )
 from omnigraph_core.write.put_aside import (
     forget_record,
@@ -111,10 +110,10 @@ def create_branch(
         if not door.manifest.has_branch(source.branch):
             raise StartMoved(source)
         door.sweeper.heal(source.branch, lock_of(held, source.branch))
-        refuse_taken_line(door, name)
-        refuse_taken(door, called or name, read_names(door.storage.control))
+        near = refuse_taken_line(door, name)
+        refuse_taken_name(door, name, called or name)
         _check_start(door, source)
-        clear_for(door, source.branch, name, held)
+        clear_for(door, source.branch, name, near, held)
         faults.hit("branch.create_cleared")
         if called is not None:
             name_line(door, name, called, held)

@@ -11,7 +11,7 @@ from omnigraph_core.history.names import BranchNames, NameEntry, read_names, wri
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.patterns import pattern
 from omnigraph_core.storage import HeldLocks, ObjectChanged, ObjectExists
-from omnigraph_core.tables.fork_refs import share_a_directory
+from omnigraph_core.tables.fork_refs import ForkRef, share_a_directory
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.limits import BRANCH_NAME_CHARACTERS_MAX
 
@@ -61,11 +61,26 @@ def check_name(name: str, what: str = "branch") -> str:
     return name
 
 
-def refuse_taken_line(door: Door, lineage: str) -> None:
-    """Raise if a live branch has its versions at this place, or a part of it."""
-    for found in door.manifest.branch_refs_near(lineage):
+def refuse_taken_line(door: Door, lineage: str) -> list[ForkRef]:
+    """Raise if a live branch has its versions at this place, or a part of it.
+
+    Returns the refs that are there otherwise, of creates that never finished.
+    """
+    near = door.manifest.branch_refs_near(lineage)
+    for found in near:
         if found.fork_or_none() is not None:
             _refuse(lineage, found.name)
+    return near
+
+
+def refuse_taken_name(door: Door, lineage: str, name: str) -> None:
+    """Raise if a live branch is called so, or by a path prefix of it, although this place is free.
+
+    While every branch is called as its line, the line has said it.
+    """
+    names = read_names(door.storage.control)
+    if names.entries or name != lineage:
+        refuse_taken(door, name, names)
 
 
 def refuse_taken(door: Door, name: str, names: BranchNames, renamed: Branch | None = None) -> None:

@@ -13,7 +13,7 @@ from omnigraph_core.storage import HeldLocks, ObjectExists
 from omnigraph_core.tables.fork_refs import ref_path
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.moves import Note, logged, shown_name
-from omnigraph_core.write.naming import BranchExists, refuse_taken, refuse_taken_line
+from omnigraph_core.write.naming import BranchExists, refuse_taken_line, refuse_taken_name
 from omnigraph_core.write.put_aside import forget_record, is_live
 
 
@@ -50,8 +50,7 @@ def undelete_branch(door: Door, name: str, note: Note, *, identity: str | None =
         ]
         if not found:
             raise NothingToUndelete(shown_name(door, name, identity))
-        names = read_names(door.storage.control)
-        refuse_taken(door, names.of(found[-1].on), names)
+        refuse_taken_name(door, name, read_names(door.storage.control).of(found[-1].on))
         _bring_back(door, found[-1], note, held)
     return found[-1]
 

@@ -1,8 +1,9 @@
 """How often one write opens each dataset: at most once before it has the lock, and once under it.
 
 Every open reads a manifest, and on object storage takes requests; they creep in unseen, one
-helper at a time. So the numbers are exact. A graph that was opened anew knows as much as a
-new process does: everything that is remembered belongs to it.
+helper at a time. So do listings of branches, of which there may be a thousand. So the numbers
+are exact. A graph that was opened anew knows as much as a new process does: everything that is
+remembered belongs to it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from omnigraph_core import layout
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage import open_storage, parse_location
+from omnigraph_core.storage.control import Names
+from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
 
 SCHEMA = "node Person { name: String @key }\nnode Place { name: String @key }"
@@ -128,3 +131,18 @@ def test_a_merge_opens_each_version_once_to_plan(root: Path, monkeypatch: pytest
     tables = {path: times for path, times in counted.outside.items() if path.startswith(("nodes/", PERSON))}
     assert tables == {PERSON: 2, f"{PERSON}/tree/dev": 1, place: 1}
     assert counted.locked[PERSON] == 1
+
+
+def test_creating_a_branch_lists_the_others_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once those that have a twin: a leftover of one may be in the way."""
+    graph = Graph.open(str(root), SETTINGS, OpenMode.READ_WRITE)
+    original, listed = LocalControlStore.list, Counter[str]()
+
+    def counted(store: LocalControlStore, prefix: str) -> Names:
+        listed[prefix] += 1
+        return original(store, prefix)
+
+    monkeypatch.setattr(LocalControlStore, "list", counted)
+    graph.create_branch("review/one")
+    assert listed["__manifest/_refs/branches"] == 1
+    assert listed["_graph_commits.lance/_refs/branches"] == 1
