@@ -18,6 +18,22 @@ from omnigraph_core.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from omnigraph_core.diff.records import Op
 
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type", metavar="T", help="Compare only this type. Repeatable.", autocompletion=complete_type
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(DiffFormat),
+        help="The output format; default table on a terminal, otherwise JSON lines.",
+        autocompletion=one_of(*DiffFormat),
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     @command(
@@ -45,15 +61,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         stat: Annotated[bool, typer.Option("--stat", help="Print only how many entities differ.")] = False,
-        types: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--type",
-                metavar="T",
-                help="Compare only this type. Repeatable.",
-                autocompletion=complete_type,
-            ),
-        ] = None,
+        types: TypesOption = None,
         ops: Annotated[
             list[str] | None,
             typer.Option("--op", metavar="insert|update|delete", help="Show only such changes. Repeatable."),
@@ -61,15 +69,7 @@ def register(app: typer.Typer) -> None:
         entity: Annotated[
             str | None, typer.Option("--entity", metavar="TYPE/ID", help="Compare only this entity.")
         ] = None,
-        form: Annotated[
-            str | None,
-            typer.Option(
-                "--format",
-                metavar="|".join(DiffFormat),
-                help="The output format; default table on a terminal, otherwise JSON lines.",
-                autocompletion=one_of(*DiffFormat),
-            ),
-        ] = None,
+        form: FormatOption = None,
         exit_code: Annotated[
             bool, typer.Option("--exit-code", help="Exit with 1 when there is a difference.")
         ] = False,

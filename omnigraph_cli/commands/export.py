@@ -32,6 +32,22 @@ if TYPE_CHECKING:
     from omnigraph_core.spark.options import SparkOptions
     from omnigraph_core.view import View
 
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type", metavar="T", help="Export only this type. Repeatable.", autocompletion=complete_type
+    ),
+]
+OutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="FILE|DIR",
+        help="The file to write; default standard output. CSV and Parquet of several types "
+        "need a directory and get one file per type.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     @command(
@@ -50,25 +66,9 @@ def register(app: typer.Typer) -> None:
         run: Run,
         branch: BranchOption = None,
         snapshot: SnapshotOption = None,
-        types: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--type",
-                metavar="T",
-                help="Export only this type. Repeatable.",
-                autocompletion=complete_type,
-            ),
-        ] = None,
+        types: TypesOption = None,
         format_: DataFormatOption = None,
-        out: Annotated[
-            str | None,
-            typer.Option(
-                "--out",
-                metavar="FILE|DIR",
-                help="The file to write; default standard output. CSV and Parquet of several types "
-                "need a directory and get one file per type.",
-            ),
-        ] = None,
+        out: OutOption = None,
         jsonl: Annotated[bool, typer.Option("--jsonl", help="The same as --format jsonl.")] = False,
         spark: Annotated[
             bool,
