@@ -82,15 +82,18 @@ class Engine:
         return [*head, tail, verb, *([] if self.name == "ours" else [self.name]), str(self._folder)]
 
 
-def engines(folder: Path, peers: list[str]) -> list[Engine]:
-    found = [Engine("ours", [sys.executable, "-m", "benchmarks.query_ours"], folder)]
+def engines(
+    folder: Path, peers: list[str], ours: str = "benchmarks.query_ours", script: str = PEER_SCRIPT
+) -> list[Engine]:
+    """Ours, which is a module, and what the peers have, asked by a script."""
+    found = [Engine("ours", [sys.executable, "-m", ours], folder)]
     seen = set()
     for peer in peers:
         for name, package in (("kuzu", "kuzu"), ("ladybug", "real_ladybug"), ("duckdb", "duckdb")):
             has = subprocess.run([peer, "-c", f"import {package}"], capture_output=True, check=False)
             if has.returncode == 0 and name not in seen:
                 seen.add(name)
-                found.append(Engine(name, [peer, PEER_SCRIPT], folder))
+                found.append(Engine(name, [peer, script], folder))
     return found
 
 
