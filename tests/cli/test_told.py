@@ -194,10 +194,12 @@ def test_progress_as_json_lines(home: Path, omnigraph: Omnigraph) -> None:
 
 def test_progress_on_a_terminal_goes_away_and_is_off_in_a_dumb_one(home: Path) -> None:
     load = ("load", "--data", "d.jsonl", "--mode", "overwrite")
-    _, screen = on_a_terminal(*load, cwd=home, columns=40)
+    # A load that is over before the first line is due draws nothing.
+    asleep = {"OMNIGRAPH_FAILPOINTS": "write.after_b=sleep:1000"}
+    _, screen = on_a_terminal(*load, cwd=home, columns=40, **asleep)
     drawn, _, left = screen.rpartition("\r\033[K")
     assert left.startswith("loaded main (overwrite): 3 entities")
     assert all(line.count("\n") <= 1 for line in drawn.split("\r\033[K"))
     for environment, options in (({"TERM": "dumb"}, ()), ({}, ("--progress", "off"))):
-        _, screen = on_a_terminal(*load, *options, cwd=home, **environment)
+        _, screen = on_a_terminal(*load, *options, cwd=home, **environment, **asleep)
         assert "\r\033[K" not in screen
