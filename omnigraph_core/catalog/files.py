@@ -54,11 +54,10 @@ class SchemaFilesDisagree(StorageError):
     """The files do not describe one schema: one of them was edited or lost."""
 
 
-def write_schema_files(control: ControlStore, source: str, schema: Schema) -> str:
-    """Write all files of a new graph; returns the hash."""
+def write_schema_files(control: ControlStore, source: str, schema: Schema, guard: Guard) -> str:
+    """Write all files of a new graph; returns the hash. Under the refs lock, which `guard` asks for."""
     catalog = Catalog(schema, keep_schema(control, source, schema), source)
-    for path, data in _projection(catalog):
-        control.put(path, data)
+    project_schema(control, catalog, guard)
     return catalog.schema_hash
 
 
@@ -165,10 +164,10 @@ def has_schema_files(control: ControlStore) -> bool:
     return control.exists(layout.SCHEMA_COMPILED) or control.exists(layout.SCHEMA_STATE)
 
 
-def restore_schema_files(control: ControlStore, catalog: Catalog) -> None:
-    """Write the JSON files anew if both are lost; under the refs lock."""
+def restore_schema_files(control: ControlStore, catalog: Catalog, guard: Guard) -> None:
+    """Write the JSON files anew if both are lost; under the refs lock, which `guard` asks for."""
     if not has_schema_files(control):
-        write_schema_files(control, catalog.source, catalog.schema)
+        write_schema_files(control, catalog.source, catalog.schema, guard)
 
 
 def edited_source(control: ControlStore, published: str) -> str | None:

@@ -61,6 +61,7 @@ def init_graph(
     with _made_directories_undone_on_failure(storage), lock.acquire():
         _settle_unfinished(storage, tables, lock.check, takes_over=takes_over)
         head = _genesis_head(operation_id, schema, actor, message, lock.token)
+        lock.check()
         try:
             _write_record(storage.control, operation_id, actor)
             _create_everything(storage, tables, source, schema, head, lock.check, progress)
@@ -120,13 +121,14 @@ def _create_everything(
     faults.hit("init.recorded")
     updates = _create_tables(tables, list(schema.types()), head, guard, progress)
     faults.hit("init.tables_created")
+    write_schema_files(storage.control, source, schema, guard)
     guard()
-    write_schema_files(storage.control, source, schema)
     create_commit_tables(tables, head, GENESIS_VERSION)
     faults.hit("init.files_written")
     if storage.location.is_local:
         storage.syncer.sync_tree(storage.location.path)
     registrations = [Registration(update.table_key, _path_of(update.table_key)) for update in updates]
+    guard()
     created = create_manifest(tables, registrations, updates, head, guard)
     faults.hit("init.made")
     sync_version(tables, created, None)

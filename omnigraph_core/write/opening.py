@@ -51,8 +51,8 @@ def prepare_for_writing(
         return Opened(report, warnings)
     catalog = accepted()
     if not has_schema_files(door.storage.control):
-        with door.storage.locks.lock(layout.REFS_LOCK, doing="repair").acquire():
-            restore_schema_files(door.storage.control, catalog)
+        with door.storage.locks.lock(layout.REFS_LOCK, doing="repair").acquire() as lock:
+            restore_schema_files(door.storage.control, catalog, lock.check)
     return Opened(report, warnings)
 
 

@@ -21,6 +21,7 @@ CLEANUP = "tests/contract/test_cleanup.py"
 OPTIMIZE = "tests/contract/test_optimize.py"
 UNDO = "tests/contract/test_undo.py"
 TAGS = "tests/cli/test_tag.py"
+PAUSED_INIT = "tests/crash/test_paused_init.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
 
 
@@ -421,3 +422,23 @@ def resolve_for_other_heads(plant: Plant) -> None:
     from omnigraph_core.merge.resolve import Resolution
 
     plant.replace(Resolution, "check_heads", _nothing)
+
+
+# ---- asleep past a lease ----
+
+
+@bug(
+    f"{PAUSED_INIT}::test_an_init_that_slept_harms_no_graph_made_meanwhile[13]",
+    r"AssertionError: \('schema.promoted._schema.pg', 1\)",
+)
+def init_writes_over_schema_files(plant: Plant) -> None:
+    """Whatever is there by now, and whoever has the lock."""
+    from omnigraph_core import faults
+    from omnigraph_core.catalog import files
+
+    def project(control: Any, catalog: Any, guard: Any) -> None:
+        for path, data in files._projection(catalog):
+            control.put(path, data)
+            faults.hit(f"schema.promoted.{path}")
+
+    plant.replace(files, "project_schema", lambda original: project)

@@ -47,7 +47,6 @@ ALLOWED = {
     "tables/torn.py _set_aside put": "the same bytes under a name of their own",
     # ---- manifest, catalog, change, load ----
     "catalog/files.py keep_schema put": "a schema and its text, under the hash of the schema",
-    "catalog/files.py write_schema_files put": "a graph that does not exist yet, or files that are all lost",
     "change/plan.py _staged discard_files": "what this plan has just staged",
     "load/run.py Load._rebased discard_files": "what this plan has just staged",
     "manifest/fenced.py PublishAhead.discard delete_many": "files that it has written itself; uuids",
