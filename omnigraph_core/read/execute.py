@@ -13,12 +13,16 @@ from omnigraph_core.query.checked import (
     CheckedRead,
     ColumnKey,
     Comparison,
+    FusedSearch,
     Operand,
     PropertyUse,
     Returned,
+    Score,
+    TextSearch,
     all_clauses,
 )
 from omnigraph_core.query.params import BoundParams
+from omnigraph_core.query.syntax import TextFunction
 from omnigraph_core.read.answer.project import Projector
 from omnigraph_core.read.answer.result import Answer, QueryResult, Target, answer_of
 from omnigraph_core.read.answer.shown import shown_table
@@ -28,6 +32,7 @@ from omnigraph_core.read.plan.conditions import Run, variables_of
 from omnigraph_core.read.plan.planner import Planner
 from omnigraph_core.read.plan.steps import MatchPlan
 from omnigraph_core.read.session.budget import Budget
+from omnigraph_core.read.session.entities import ROW_ID
 from omnigraph_core.read.session.session import Session
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
@@ -132,7 +137,19 @@ def _carried(read: CheckedRead) -> Mapping[str, tuple[str, ...]]:
     for operand in _early(read):
         if isinstance(operand, PropertyUse) and _is_narrow(operand.type):
             found.setdefault(operand.variable, {})[operand.property] = None
+    for search in _text_searches(read):
+        found.setdefault(search.variable, {})[ROW_ID] = None
     return {variable: tuple(names) for variable, names in found.items()}
+
+
+def _text_searches(read: CheckedRead) -> Iterator[TextSearch]:
+    """Those that rank by relevance, which indexes tell by row id."""
+    searches = [column.value.search for column in read.columns if isinstance(column.value, Score)]
+    searches += [] if read.ranking is None else [read.ranking]
+    for search in searches:
+        for arm in (search.first, search.second) if isinstance(search, FusedSearch) else (search,):
+            if isinstance(arm, TextSearch) and arm.function is not TextFunction.FUZZY:
+                yield arm
 
 
 def _is_narrow(type_: PropertyType) -> bool:

@@ -1,8 +1,8 @@
-"""Searching texts and vectors of one table with Lance, and texts that are in no table.
+"""Searching texts and vectors of one table with Lance.
 
 An index must never change an answer. So fragments that a full-text index does not
 cover are not left to Lance, whose search without an index neither stems nor folds;
-their texts are put into a dataset in memory and indexed there, in the same way.
+`tables/words.py` knows the words of their texts.
 """
 
 from __future__ import annotations
@@ -13,23 +13,17 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.indexes import (
-    FULL_TEXT_OPTIONS,
     IndexKind,
     IndexSpec,
     find_index,
     uncovered_fragments,
 )
-from omnigraph_core.tables.refs import TableRef
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
 # A partition of about the square root of the rows each; so many of them are looked into.
 _PROBED_PARTITIONS = 64
-
-_TEXT = "text"
 
 
 def text_coverage(table: Table, column: str) -> tuple[bool, list[int]]:
@@ -56,31 +50,6 @@ def search_indexed(table: Table, column: str, text: str, where: str | None) -> p
             fast_search=True,
         ).to_table()
     return found.column("id").combine_chunks()
-
-
-def search_texts(
-    texts: pa.Array, text: str, ref: TableRef
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Which of the texts have any of the words, ascending, and how relevant each is among these texts."""
-    import lance
-    import numpy as np
-    import pyarrow as pa
-    from lance.query import MatchQuery
-
-    if len(texts) == texts.null_count:
-        return np.zeros(0, np.int64), np.zeros(0, np.float64)
-    with lance_failures(ref, "searching texts of"):
-        rows = pa.table({_TEXT: texts})
-        dataset = lance.write_dataset(
-            rows, "memory://", data_storage_version="2.2", max_rows_per_file=len(texts)
-        )
-        dataset.create_scalar_index(_TEXT, "INVERTED", **FULL_TEXT_OPTIONS)
-        found = dataset.scanner(
-            columns=["_score"], full_text_query=MatchQuery(text, _TEXT), with_row_address=True
-        ).to_table()
-    places = found.column("_rowaddr").to_numpy().astype(np.int64)
-    order = np.argsort(places)
-    return places[order], found.column("_score").to_numpy().astype(np.float64)[order]
 
 
 def nearest_ids(

@@ -17,7 +17,7 @@ from omnigraph_core.errors import BadDataError, RefusedError
 from omnigraph_core.graph import Graph
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.read.search import ranking, text
+from omnigraph_core.read.search import pieces, ranking
 from omnigraph_core.read.search.service import EmbedderFailed
 from omnigraph_core.settings import EmbedSettings, Settings, load_settings
 from omnigraph_core.tables.indexes import list_indexes
@@ -382,8 +382,7 @@ def test_texts_are_searched_in_pieces(
 ) -> None:
     searches = [search for search in SEARCHES if "nearest" not in search]
     expected = [states["full"].query(f"query q() {{ {search} }}").to_pylist() for search in searches]
-    monkeypatch.setattr(text, "_TEXTS_PER_BATCH", size)
-    monkeypatch.setattr(text, "_READ_DIRECTLY_MAX", size)
+    monkeypatch.setattr(pieces, "_TEXTS_PER_PIECE", size)
     for search, rows in zip(searches, expected, strict=True):
         assert states["none"].query(f"query q() {{ {search} }}").to_pylist() == rows
 

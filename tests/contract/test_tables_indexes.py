@@ -31,9 +31,10 @@ from omnigraph_core.tables.indexes import (
 )
 from omnigraph_core.tables.limits import FOLD_FRAGMENTS
 from omnigraph_core.tables.refs import TableRef
-from omnigraph_core.tables.search import has_vector_index, search_indexed, search_texts, text_coverage
+from omnigraph_core.tables.search import has_vector_index, search_indexed, text_coverage
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite, stage_upsert
 from omnigraph_core.tables.staged import StagedWrite, discard_files, verify_files
+from omnigraph_core.tables.words import Words
 from tests.support.graphs import BRANCH, BRANCH_OF_BRANCH, LINEAGES, MAIN, commit, ids, operation
 
 DOC = TableRef("node:Doc", "nodes/d0c")
@@ -430,7 +431,7 @@ def found(table: Table, column: str, word: str) -> int:
     is_indexed, uncovered = text_coverage(table, column)
     number = len(search_indexed(table, column, word, None)) if is_indexed else 0
     for batch in table.scan([column], fragment_ids=uncovered) if uncovered else ():
-        number += len(search_texts(batch.column(0), word, table.ref)[0])
+        number += len(Words(batch.column(0)).having_any([word]))
     return number
 
 

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_core.tables.refs import TableRef
-from omnigraph_core.tables.search import search_texts
+from omnigraph_core.tables.words import query_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,9 +27,9 @@ _MARK = r"\p{Mn}"
 class FuzzyQuery:
     """The words of a query, without those that no full-text search looks for."""
 
-    def __init__(self, text: str, edits: int, ref: TableRef) -> None:
+    def __init__(self, text: str, edits: int) -> None:
         words = _words(pa.array([text])).values.unique().to_pylist()
-        self._words = [word for word in words if word and len(search_texts(pa.array([word]), word, ref)[0])]
+        self._words = [word for word in words if word and query_words(word)]
         self._edits = edits
 
     def scores(self, texts: pa.Array) -> npt.NDArray[np.float64]:

@@ -79,9 +79,9 @@ def ranked(
         return _fused(session, entities, search, candidates, limit)
     if isinstance(search, TextSearch):
         codes, scores = text_scores(session, entities, search, candidates.codes)
-        return _best_first(entities, codes, scores, -scores)
+        return _best_first(entities, codes, scores, -scores, limit)
     codes, distances = _distances(session, entities, search, candidates, limit)
-    return _best_first(entities, codes, distances, distances)
+    return _best_first(entities, codes, distances, distances, limit)
 
 
 def ranked_variable(search: RankedSearch) -> str:
@@ -89,9 +89,17 @@ def ranked_variable(search: RankedSearch) -> str:
 
 
 def _best_first(
-    entities: Entities, codes: IntArray, scores: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]
+    entities: Entities,
+    codes: IntArray,
+    scores: npt.NDArray[np.float64],
+    keys: npt.NDArray[np.float64],
+    limit: int | None,
 ) -> Ranking:
-    order = np.lexsort((id_ranks(entities.ids, codes), keys))
+    """Ordered by keys, then by ids, which are looked at for those alone that can be within the limit."""
+    if limit is not None and 0 < limit < len(codes):
+        among = np.flatnonzero(keys <= np.partition(keys, limit - 1)[limit - 1])
+        codes, scores, keys = codes[among], scores[among], keys[among]
+    order = np.lexsort((id_ranks(entities.ids, codes), keys))[:limit]
     return Ranking(codes[order], scores[order])
 
 

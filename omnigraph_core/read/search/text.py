@@ -6,7 +6,6 @@ what the index covers is asked of it, the rest is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +16,13 @@ from omnigraph_core.errors import BadDataError
 from omnigraph_core.query.checked import TextSearch
 from omnigraph_core.query.syntax import TextFunction
 from omnigraph_core.query.values import evaluate
+from omnigraph_core.read.search.bm25 import bm25
 from omnigraph_core.read.search.fuzzy import FuzzyQuery
+from omnigraph_core.read.search.pieces import pieces
 from omnigraph_core.read.session.entities import Entities
 from omnigraph_core.schema.model import ID_COLUMN
-from omnigraph_core.tables.search import search_indexed, search_texts, text_coverage
-from omnigraph_core.values.arrays import whole
+from omnigraph_core.tables.search import search_indexed, text_coverage
+from omnigraph_core.tables.words import Words, query_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 DEFAULT_EDITS = 2
 _EDITS_MAX = 8
-_TEXTS_PER_BATCH = 100_000
-
-# The texts of so few candidates are read and searched; for more, the whole type is searched by its index.
-_READ_DIRECTLY_MAX = 2_000
 
 
 def matching_ids(
@@ -52,33 +49,20 @@ def matching_ids(
 def text_scores(
     session: Session, entities: Entities, search: TextSearch, codes: IntArray
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Which of the (distinct) codes a search finds, and how relevant each is.
-
-    Relevance is BM25 among the entities that are candidates and found, so that it does
-    not depend on what an index happens to know.
-    """
+    """Which of the (distinct) codes a search finds, and how relevant each is."""
     text = query_text(session, search)
     none = np.zeros(0, np.int64), np.zeros(0, np.float64)
     if text is None or not len(codes):
         return none
-    is_fuzzy = search.function is TextFunction.FUZZY
-    is_found = len(codes) > _READ_DIRECTLY_MAX or is_fuzzy
-    if is_found:
-        ids = matching_ids(session, entities, (search,), None)
-        codes = codes[entities.among(codes, ids)]
-        if not len(codes):
-            return none
-    texts = entities.column(search.property, codes)
-    if is_fuzzy:
-        scores = FuzzyQuery(text, max_edits(session, search), entities.table.ref).scores(texts)
-        stems, _ = search_texts(texts, text, entities.table.ref)
+    if search.function is TextFunction.FUZZY:
+        texts = entities.column(search.property, codes)
+        scores = FuzzyQuery(text, max_edits(session, search)).scores(texts)
+        stems = Words(texts).having_any(query_words(text))
         scores[stems] = np.maximum(scores[stems], 1.0)
-        return codes, scores
-    if not is_found:
-        found, _ = search_texts(texts, text, entities.table.ref)
-        codes, texts = codes[found], texts.take(found)
-    places, scores = search_texts(texts, text, entities.table.ref)
-    return codes[places], scores
+    else:
+        scores = bm25(session, entities, search.property, text, codes)
+    is_found = scores > 0
+    return codes[is_found], scores[is_found]
 
 
 def query_text(session: Session, search: TextSearch) -> str | None:
@@ -105,9 +89,9 @@ def _found_by(session: Session, entities: Entities, search: TextSearch, where: s
         return pa.array([], pa.utf8())
     if search.function is not TextFunction.FUZZY:
         return _with_words(session, entities, search.property, text, where)
-    fuzzy = FuzzyQuery(text, max_edits(session, search), entities.table.ref)
+    fuzzy = FuzzyQuery(text, max_edits(session, search))
     found = [_with_words(session, entities, search.property, text, where)]
-    for ids, texts in _batches(session, entities, search.property, where, None):
+    for ids, texts in pieces(session, entities, ID_COLUMN, search.property, where):
         found.append(ids.filter(pa.array(fuzzy.scores(texts) > 0)))
     return pc.unique(pa.concat_arrays(found))
 
@@ -119,30 +103,7 @@ def _with_words(session: Session, entities: Entities, column: str, text: str, wh
     if is_indexed:
         found.append(search_indexed(table, column, text, where))
     if uncovered:
-        for ids, texts in _batches(session, entities, column, where, uncovered):
-            found.append(ids.take(search_texts(texts, text, table.ref)[0]))
+        words = list(query_words(text))
+        for ids, texts in pieces(session, entities, ID_COLUMN, column, where, uncovered):
+            found.append(ids.take(pa.array(Words(texts).having_any(words))))
     return pa.concat_arrays(found)
-
-
-def _batches(
-    session: Session, entities: Entities, column: str, where: str | None, fragments: list[int] | None
-) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Ids and texts of rows that pass, in pieces of bounded size."""
-
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in entities.table.scan([ID_COLUMN, column], where, fragment_ids=fragments):
-        session.budget.check_time()
-        session.statistics.count_read(batch.num_rows, batch.nbytes)
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _TEXTS_PER_BATCH:
-            yield _ids_and_texts(waiting, column)
-            waiting, rows = [], 0
-    if rows:
-        yield _ids_and_texts(waiting, column)
-
-
-def _ids_and_texts(batches: list[pa.RecordBatch], column: str) -> tuple[pa.Array, pa.Array]:
-    table = pa.Table.from_batches(batches)
-    return whole(table.column(ID_COLUMN)), whole(table.column(column))

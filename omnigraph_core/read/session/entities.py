@@ -41,6 +41,9 @@ _FOUND_DIRECTLY_MAX = 1_000
 _TAKEN_MIN = 1_000
 _ROWS_PER_TAKEN = 20
 
+ROW_ID = "_rowid"
+"""Read like a property: what indexes of the table call a row."""
+
 # One look-up names at most so many ids, so that the text of a filter stays small.
 _IDS_PER_FILTER = 20_000
 
@@ -228,6 +231,11 @@ class Entities:
         self.read([name], codes)
         return self._columns[name].take(codes)
 
+    def row_ids(self, codes: IntArray) -> IntArray:
+        """What indexes of the table call the rows of entities that are in it."""
+        found: IntArray = self.column(ROW_ID, codes).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
     def fetched(self, name: str, codes: IntArray) -> pa.Array:
         """A property of each of the codes, which are distinct, without keeping it."""
         kept = self._columns.pop(name, None)
@@ -318,7 +326,7 @@ class Entities:
         column = self._columns.setdefault(name, KeptColumn())
         column.grow(self.size)
         self._budget.hold(len(codes), sum(piece.nbytes for piece in pieces))
-        values = pa.concat_arrays(pieces) if pieces else pa.array([], self.table.schema.field(name).type)
+        values = pa.concat_arrays(pieces) if pieces else pa.array([], self._field(name).type)
         column.add(codes, values)
 
     def sampled(self, names: Sequence[str], rows: int) -> pa.Table:
@@ -342,7 +350,10 @@ class Entities:
         return pa.concat_tables(tables)
 
     def _empty(self, columns: Sequence[str]) -> pa.Table:
-        return pa.schema([self.table.schema.field(name) for name in columns]).empty_table()
+        return pa.schema([self._field(name) for name in columns]).empty_table()
+
+    def _field(self, name: str) -> pa.Field:
+        return pa.field(ROW_ID, pa.uint64()) if name == ROW_ID else self.table.schema.field(name)
 
     def batches(
         self, columns: Sequence[str], where: str | None, way: ScanWay | None = None

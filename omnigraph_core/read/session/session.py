@@ -9,6 +9,7 @@ from omnigraph_core.read.session.entities import Entities
 from omnigraph_core.read.session.statistics import Statistics
 from omnigraph_core.schema import EntityType, Schema
 from omnigraph_core.settings import Settings
+from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.topology.cache import CacheKey, ReadCache
 from omnigraph_core.topology.neighbours import Topology
@@ -41,10 +42,14 @@ class Session:
         self._tables = tables
         self._snapshot = snapshot
         self._entities: dict[str, Entities] = {}
-        self._cache = cache
+        self.cache = cache
         mode = settings.traversal_mode
         self._index = TopologyIndex(tables, cache, store)
         self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache, self._index)
+
+    @property
+    def storage(self) -> Storage:
+        return self._tables.storage
 
     def nodes(self, type_name: str) -> Entities:
         return self.entities(self.schema.node(type_name))
@@ -54,12 +59,12 @@ class Session:
         if key not in self._entities:
             entry = self._snapshot.entry(key)
             opened: CacheKey[Table] = CacheKey(("table", entry))
-            table = self._cache.get(opened)
+            table = self.cache.get(opened)
             if table is None:
                 table = self._tables.open(entry.ref, entry.table_version)
-                self._cache.put(opened, table, _TABLE_BYTES)
+                self.cache.put(opened, table, _TABLE_BYTES)
             self._entities[key] = Entities(
-                entity, table, entry, self.budget, self.statistics, self._cache, self._index
+                entity, table, entry, self.budget, self.statistics, self.cache, self._index
             )
         return self._entities[key]
 
