@@ -101,10 +101,17 @@ def whole_tree() -> Any:
 
 
 def build_all() -> None:
-    """Declare every command now, for processes that are to start without doing so."""
+    """Declare every command now, and its options, for processes that are to start without doing so."""
     for words in (*COMMANDS.values(), (None,)):
         for word in words:
-            _built(word)
+            _build_options(_built(word), None)
+
+
+def _build_options(command: Any, parent: Any) -> None:
+    context = command.context_class(command, info_name=command.name, parent=parent)
+    command.make_parser(context)
+    for each in getattr(command, "commands", {}).values():
+        _build_options(each, context)
 
 
 @functools.cache

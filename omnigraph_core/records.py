@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ def _record(cls: type) -> type:
 
 
 _USES_BEFORE_COMPILING = 24
+_uncompiled: list[Callable[[], None]] = []
 _LEFT_BEHIND = frozenset({"__dict__", "__weakref__"})
 
 
@@ -79,11 +81,21 @@ def _compile_when_it_pays(made: type, fields: _Fields) -> None:
         is_plain = len(given) == len(positional) + len(named) and given.keys() <= known
         if is_plain and uses <= _USES_BEFORE_COMPILING and _fill(self, fields, given):
             return
-        if made.__init__ is __init__:  # type: ignore[misc]
-            made.__init__ = _compiled_init(made, fields)  # type: ignore[misc]
+        compile_it()
         made.__init__(self, *positional, **named)  # type: ignore[misc]
 
+    def compile_it() -> None:
+        if made.__init__ is __init__:  # type: ignore[misc]
+            made.__init__ = _compiled_init(made, fields)  # type: ignore[misc]
+
     made.__init__ = __init__  # type: ignore[misc]
+    _uncompiled.append(compile_it)
+
+
+def compile_all() -> None:
+    """Compile now what would be later, for processes that are to start without doing so."""
+    while _uncompiled:
+        _uncompiled.pop()()
 
 
 def _fill(self: Any, fields: _Fields, given: dict[str, Any]) -> bool:
