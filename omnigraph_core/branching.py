@@ -52,8 +52,9 @@ class GraphBranches(GraphMaintenance):
         from omnigraph_core.write.rename import rename_branch
 
         note = self._note(actor, message)
-        branch = self._manifest.branch(self._line(name.strip()))
-        rename_branch(self.door, branch, new, note)
+        called = name.strip()
+        branch = self._manifest.branch(self._line(called))
+        rename_branch(self.door, branch, called, new, note)
 
     def delete_branch(
         self,
@@ -71,7 +72,8 @@ class GraphBranches(GraphMaintenance):
         arguments.optional_texts(only_at=only_at)
         from omnigraph_core.write.branches import delete_branch
 
-        delete_branch(self.door, self._line(name.strip()), self._note(actor, message), only_at=only_at)
+        called, note = name.strip(), self._note(actor, message)
+        delete_branch(self.door, self._line(called), note, only_at=only_at, called=called)
 
     def deleted_branches(self) -> list[DeletedBranch]:
         """Deleted branches that can be brought back, the one deleted first comes first."""

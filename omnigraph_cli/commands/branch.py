@@ -110,28 +110,32 @@ def _register_delete(group: typer.Typer) -> None:
         from omnigraph_core.graph import OpenMode
 
         graph = run.open(OpenMode.READ_WRITE)
-        called = name.strip()
-        if not yes and asks(run) and not consents(_question(graph, called)):
-            raise RefusedError(f"branch '{called}' was not deleted")
+        called, head = name.strip(), None
+        if not yes and asks(run):
+            question, head = _question(graph, called)
+            if not consents(question):
+                raise RefusedError(f"branch '{called}' was not deleted")
         echo_target(run, "branch delete", graph.location)
-        graph.delete_branch(name, actor=run.actor, message=run.message)
+        # What was written while the question was on the screen is not what was consented to.
+        graph.delete_branch(name, actor=run.actor, message=run.message, only_at=head)
         content = shapes.branch_deleted(graph.location.uri, called, run.actor)
         run.output.result(content, f"deleted branch {called}")
         run.output.remark(f"until cleanup, `omnigraph branch undelete {called}` brings it back")
 
 
-def _question(graph: Graph, name: str) -> str:
-    """Names what would be lost: the commits that no other branch has."""
+def _question(graph: Graph, name: str) -> tuple[str, str | None]:
+    """Names what would be lost: the commits that no other branch has. Also returns the head it is about."""
     from omnigraph_cli.branch_lines import only_on
 
     try:
-        graph.snapshot(name)
+        head = graph.head(name)
     except NotFoundError:
-        return f"Delete branch {name}?"
+        return f"Delete branch {name}?", None
     found = len(only_on(graph, name))
+    asked_of = None if head is None else head.commit_id
     if not found:
-        return f"Delete branch {name}? Its commits are all on other branches, too."
-    return f"Delete branch {name}, with {counted(found, 'commit')} that no other branch has?"
+        return f"Delete branch {name}? Its commits are all on other branches, too.", asked_of
+    return f"Delete branch {name}, with {counted(found, 'commit')} that no other branch has?", asked_of
 
 
 def _register_rename(group: typer.Typer) -> None:

@@ -149,7 +149,7 @@ class Undo:
             raise CannotUndo(
                 f"the branch that operation {move.operation_id} called '{move.new_name}' is '{called}' by now"
             )
-        rename_branch(self._door, branch, move.name, note)
+        rename_branch(self._door, branch, called, move.name, note)
 
     def _remove_tag(self, move: Move, note: Note) -> None:
         found = read_tag(self._door.storage.control, move.name)

@@ -22,9 +22,11 @@ from omnigraph_core.errors import ConflictError, NotFoundError, OmnigraphError, 
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import GraphCommit
 from omnigraph_core.history.moves import MoveKind
+from omnigraph_core.history.names import read_names
 from omnigraph_core.history.removed import CommitRemoved
 from omnigraph_core.history.settle import settle_torn
 from omnigraph_core.history.travel import snapshot_at
+from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced, manifest_ref
 from omnigraph_core.storage import HeldLocks, Lock
 from omnigraph_core.tables.branches import (
@@ -49,6 +51,7 @@ from omnigraph_core.write.naming import BranchExists as BranchExists
 from omnigraph_core.write.naming import (
     check_name,
     name_line,
+    prove_still_called,
     refuse_taken_line,
     refuse_taken_name,
 )
@@ -153,10 +156,16 @@ def _logged_create(
 
 
 def delete_branch(
-    door: Door, name: str, note: Note, *, only_at: str | None = None, identity: str | None = None
+    door: Door,
+    name: str,
+    note: Note,
+    *,
+    only_at: str | None = None,
+    identity: str | None = None,
+    called: str | None = None,
 ) -> None:
-    """Delete a branch; durable when it returns. With `only_at`, only if that commit is its head, and
-    with `identity`, only if it is this very branch.
+    """Delete a branch; durable when it returns. With `only_at`, only if that commit is its head, with
+    `identity`, only if it is this very branch, and with `called`, only if it is called so.
 
     It can be brought back until it is purged.
 
@@ -171,10 +180,13 @@ def delete_branch(
         found = door.manifest.branch_ref(name)
         if found is None:
             raise BranchNotFound(name)
+        fork = found.fork_or_none()
+        if fork is not None and called is not None:
+            prove_still_called(Branch(name, fork.identity), called, read_names(door.storage.control))
         if only_at is not None:
             door.sweeper.heal(name, lock_of(held, name))
             check_head(only_at, door.manifest.snapshot(name))
-        if (fork := found.fork_or_none()) is not None:
+        if fork is not None:
             retire_branch(door, name, identity or fork.identity, note, held)
         else:
             _remove_unfinished(door, found, held)

@@ -103,8 +103,14 @@ def prove_called(door: Door, lineage: str, name: str) -> None:
     """Raise unless there is a branch on this line, and it is called so."""
     found = door.manifest.branch_ref(lineage)
     fork = None if found is None else found.fork_or_none()
-    called = None if fork is None else read_names(door.storage.control).of(Branch(lineage, fork.identity))
-    if called != name:
+    if fork is None:
+        raise NameMoved(name)
+    prove_still_called(Branch(lineage, fork.identity), name, read_names(door.storage.control))
+
+
+def prove_still_called(branch: Branch, name: str, names: BranchNames) -> None:
+    """Raise if the branch that was found by this name, without a lock, is called otherwise by now."""
+    if names.of(branch) != name:
         raise NameMoved(name)
 
 

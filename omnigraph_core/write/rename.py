@@ -10,11 +10,11 @@ from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import BranchNotFound, BranchReplaced
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.moves import Note, logged
-from omnigraph_core.write.naming import check_name, enter_name, refuse_taken
+from omnigraph_core.write.naming import check_name, enter_name, prove_still_called, refuse_taken
 
 
-def rename_branch(door: Door, branch: Branch, new: str, note: Note) -> str:
-    """Call exactly this branch otherwise; durable when it returns. Returns what it was called."""
+def rename_branch(door: Door, branch: Branch, called: str, new: str, note: Note) -> None:
+    """Call exactly this branch otherwise, if it still is `called` so; durable when it returns."""
     if branch.is_main:
         raise RefusedError(f"branch '{branch.name}' cannot be renamed")
     new = check_name(new)
@@ -28,12 +28,12 @@ def rename_branch(door: Door, branch: Branch, new: str, note: Note) -> str:
         if fork.identity != branch.identity:
             raise BranchReplaced(f"branch '{branch.name}' was deleted and recreated in the meantime")
         names = read_names(door.storage.control)
-        old = names.of(branch)
+        prove_still_called(branch, called, names)
         refuse_taken(door, new, names, branch)
         head = door.manifest.snapshot(branch.name).head
         move = note.move(
             MoveKind.BRANCH_RENAME,
-            old,
+            called,
             lineage=branch.name,
             identity=branch.identity,
             commit_id=None if head is None else head.commit_id,
@@ -43,4 +43,3 @@ def rename_branch(door: Door, branch: Branch, new: str, note: Note) -> str:
             entry = NameEntry(branch.name, branch.identity, new, note.operation_id)
             enter_name(door, names, entry, held)
             faults.hit("branch.renamed")
-    return old

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,16 @@ def test_deleting_on_a_terminal_asks(
     assert "Traceback" not in screen
     assert ("review" in graph.branches()) is stays
     assert ("was not deleted" in screen) is (code == 5)
+
+
+def test_what_is_written_while_it_asks_is_not_deleted(graph: Graph, tmp_path: Path) -> None:
+    graph.create_branch("review")
+    write = partial(write_three, graph, "meanwhile", "review")
+    arguments = ("branch", "delete", "review", *store(graph))
+    code, screen = on_a_terminal(*arguments, cwd=tmp_path, typed=b"y\n", at=b"[y/N]: ", meanwhile=write)
+    assert (code, "look at what changed, then decide" in screen) == (4, True)
+    assert people_on(graph, "review") == 3
+    check_whole(graph)
 
 
 def test_yes_does_not_ask_and_the_question_is_not_part_of_the_answer(graph: Graph, tmp_path: Path) -> None:

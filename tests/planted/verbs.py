@@ -21,6 +21,10 @@ CLEANUP = "tests/contract/test_cleanup.py"
 OPTIMIZE = "tests/contract/test_optimize.py"
 UNDO = "tests/contract/test_undo.py"
 TAGS = "tests/cli/test_tag.py"
+RENAMED = (
+    "tests/concurrent/test_renamed_meanwhile.py"
+    "::test_a_branch_that_was_renamed_meanwhile_is_not_taken_for_the_one_of_the_name"
+)
 PAUSED_INIT = "tests/crash/test_paused_init.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
 
@@ -458,3 +462,29 @@ def init_writes_over_schema_files(plant: Plant) -> None:
             faults.hit(f"schema.promoted.{path}")
 
     plant.replace(files, "project_schema", lambda original: project)
+
+
+# ---- names given away meanwhile ----
+
+
+@bug(f"{RENAMED}[delete-rename]", r"Finished\(code=0, out='deleted branch dev")
+def delete_whatever_the_branch_is_called(plant: Plant) -> None:
+    """The branch that was found by the name goes, whoever has renamed it since."""
+    from omnigraph_core.write import branches
+
+    plant.replace(branches, "prove_still_called", _nothing)
+
+
+@bug(f"{RENAMED}[rename-rename]", r"Finished\(code=0, out='renamed branch dev to mine")
+def rename_whatever_the_branch_is_called(plant: Plant) -> None:
+    from omnigraph_core.write import rename
+
+    plant.replace(rename, "prove_still_called", _nothing)
+
+
+@bug("tests/cli/test_branch.py::test_what_is_written_while_it_asks_is_not_deleted", r"assert \(0, False\)")
+def delete_more_than_was_asked_about(plant: Plant) -> None:
+    """The answer counts for whatever is on the branch by then."""
+    from omnigraph_core.write import branches
+
+    plant.replace(branches, "check_head", _nothing)

@@ -8,6 +8,7 @@ import pty
 import struct
 import subprocess
 import termios
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.processes import OMNIGRAPH, clean_environment
@@ -23,9 +24,10 @@ def on_a_terminal(
     at: bytes = b"",
     stdout: int | None = None,
     columns: int = 80,
+    meanwhile: Callable[[], object] = lambda: None,
     **environment: str,
 ) -> tuple[int, str]:
-    """Run on a terminal of its own; `typed` is typed once `at` is on the screen."""
+    """Run on a terminal of its own; `typed` is typed once `at` is on the screen, after `meanwhile`."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     # The terminal is the command's own, so that Ctrl-C typed there is a signal.
@@ -41,6 +43,7 @@ def on_a_terminal(
     screen = b""
     while True:
         if typed and at in screen:
+            meanwhile()
             os.write(master, typed)
             typed = b""
         try:
