@@ -110,13 +110,14 @@ class OpenGraph:
         if self.mode is OpenMode.READ_ONLY:
             raise GraphReadOnly(self.location.uri)
 
-    def prepare_for_writing(self, *, patient: bool = False) -> SweepReport:
+    def prepare_for_writing(self, *, patient: bool = False, thorough: bool = False) -> SweepReport:
         """What a read-write open does first; see `write/opening.py`."""
-        arguments.flags(patient=patient)
+        arguments.flags(patient=patient, thorough=thorough)
         self._refuse_read_only()
         from omnigraph_core.write.opening import prepare_for_writing
 
-        opened = prepare_for_writing(self._door_for(dry_run=True), self.catalog, patient=patient)
+        door = self._door_for(dry_run=True)
+        opened = prepare_for_writing(door, self.catalog, patient=patient, thorough=thorough)
         self.warnings = opened.warnings
         self.mode = OpenMode.READ_WRITE
         return opened.swept

@@ -73,7 +73,7 @@ def register(app: typer.Typer) -> None:
         graph = run.open(OpenMode.AS_IS)
         echo_target(run, "recovery run", graph.location)
         # A dead writer's lease must be watched until it expires; a local lock is free at once.
-        report = graph.prepare_for_writing(patient=not graph.location.is_local)
+        report = graph.prepare_for_writing(patient=not graph.location.is_local, thorough=True)
         said = {str(each) for each in report.unreadable}
         for warning in graph.warnings:
             if warning in said:

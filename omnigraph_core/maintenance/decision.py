@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.history.log import CommitLog, read_log
 from omnigraph_core.history.removed import Floor, Removals, read_removals
 from omnigraph_core.ids import now_us
@@ -16,9 +17,10 @@ from omnigraph_core.maintenance.lineages import Place, dataset_refs, look_at
 from omnigraph_core.manifest.branch import lineage_of, name_of
 from omnigraph_core.records import dataclass
 from omnigraph_core.tables.fork_refs import ForkRef, RefDamaged, fork_names
-from omnigraph_core.tables.ref_repair import heal_ref
+from omnigraph_core.tables.ref_repair import heal_ref, rebuild_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.ref_repair import missing_refs
 from omnigraph_core.write.sidecar import read_pending
 from omnigraph_core.write.staging import read_record, staged_operations
 
@@ -77,6 +79,8 @@ class Decider:
         log = read_log(self._tables, manifest)
         store_now_s = self._store_now_s()
         kept = Keeper(manifest, log, removals, self._policy, now).run(places, store_now_s)
+        if self._has_rebuilt(kept):
+            return self.decide()
         unread = tuple(self._unread(places, kept, store_now_s))
         read = [each for each in places if each not in unread]
         return Decision(
@@ -121,6 +125,23 @@ class Decider:
                 with lock:
                     heal_ref(self._tables, ref, name, lock.check)
         return look_at(self._tables, ref)
+
+    def _has_rebuilt(self, kept: Kept) -> bool:
+        """Have refs been rebuilt of forks that are read, and whose starts nothing has kept without them?
+
+        What a fork reads of another line goes with the versions of that line, if nobody says that
+        there is a fork. Refs of `__manifest` are another matter: a deleted branch has none.
+        """
+        lines = (line for line in kept.versions.read if line[0] != layout.MANIFEST)
+        read = [TableRef(path, path, branch) for path, branch in lines]
+        twins = [commits_ref(name) for name in (*kept.heads, *(each.name for each in kept.spared))]
+        missing = missing_refs(self._tables, [*read, *twins])
+        for ref, found in missing:
+            if self._dry_run:
+                raise found.damage()
+            with self._door.locked(found.name, "cleanup") as lock:
+                rebuild_ref(self._tables, ref, found, lock.check)
+        return bool(missing)
 
     def _store_now_s(self) -> float:
         """By the clock that stamps files. On object storage it is asked by the lease that is held now."""

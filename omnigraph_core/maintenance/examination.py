@@ -29,6 +29,7 @@ from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import open_newest_whole
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.pending import pending_operations
+from omnigraph_core.write.ref_repair import lost_refs
 
 Failures = dict[str, Exception]
 
@@ -86,7 +87,9 @@ class Examination:
 
     @cached_property
     def branch_refs(self) -> list[ForkRef]:
-        return self.manifest.branch_refs()
+        """Also those that are missing and that nothing but files on disk tells of."""
+        found = [*self.manifest.branch_refs(), *lost_refs(self.manifest)]
+        return list({each.name: each for each in found}.values())
 
     @cached_property
     def heads(self) -> Mapping[str, Snapshot]:

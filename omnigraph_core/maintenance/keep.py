@@ -171,6 +171,8 @@ class Keeper:
 
     def run(self, places: Iterable[Place], store_now_s: float) -> Kept:
         places = list(places)
+        for lost in self._manifest.lost_refs():
+            raise lost.damage()
         names = [layout.MAIN_BRANCH, *sorted(self._manifest.branches())]
         heads = {name: self._manifest.snapshot(name) for name in names}
         self._live = {name: head.on for name, head in heads.items()}

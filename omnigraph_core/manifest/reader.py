@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +17,16 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import GraphMoved, TableNotFound
 from omnigraph_core.tables.fence import RowPlace
-from omnigraph_core.tables.fork_refs import Fork, ForkRef, RefState, find_ref, list_refs, list_refs_near
+from omnigraph_core.tables.fork_refs import (
+    Fork,
+    ForkRef,
+    RefState,
+    find_ref,
+    fork_names,
+    list_refs,
+    list_refs_near,
+    missing_ref,
+)
 from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.limits import FRAGMENTS_MAX
 from omnigraph_core.tables.refs import TableRef, control_table
@@ -86,6 +95,9 @@ class Testimony(Protocol):
     def is_silent(self, branch: str) -> bool:
         """Is history unreadable itself, and no write pending that explains it?"""
 
+    def lost(self, names: Sequence[str]) -> list[str]:
+        """Those of these branches whose ref is gone although nobody deleted them."""
+
 
 class NoTestimony:
     """Of a manifest that has no graph around it: nobody knows of any commit."""
@@ -98,6 +110,9 @@ class NoTestimony:
 
     def is_silent(self, branch: str) -> bool:
         return False
+
+    def lost(self, names: Sequence[str]) -> list[str]:
+        return []
 
 
 class Heads(Protocol):
@@ -136,15 +151,35 @@ class Manifest:
         return {fork.name: fork for fork in forks if fork is not None}
 
     def branch_refs(self) -> list[ForkRef]:
-        """The ref files of all graph branches but main, in whatever state they are."""
-        return list_refs(self.tables, manifest_ref(layout.MAIN_BRANCH), _WITNESS)
+        """The ref files of all graph branches but main, in whatever state they are.
+
+        Also those that are missing. On object storage nothing but a person deletes an object, and
+        looking for them takes requests: there `lost_refs` has to be asked for them.
+        """
+        found = list_refs(self.tables, manifest_ref(layout.MAIN_BRANCH), _WITNESS)
+        if not self.tables.storage.location.is_local:
+            return found
+        return [*found, *self.lost_refs({each.name for each in found})]
+
+    def lost_refs(self, known: Collection[str] | None = None) -> list[ForkRef]:
+        """Refs that are missing of branches that nobody deleted; their twins tell where to look."""
+        main = manifest_ref(layout.MAIN_BRANCH)
+        refs = fork_names(self.tables, main) if known is None else known
+        alone = sorted(set(fork_names(self.tables, _WITNESS)).difference(refs))
+        return [missing_ref(main, name) for name in (self.testimony.lost(alone) if alone else ())]
 
     def branch_refs_near(self, name: str) -> list[ForkRef]:
         """The same, of the lines alone that share a directory with this name; no other file is read."""
         return list_refs_near(self.tables, manifest_ref(layout.MAIN_BRANCH), name, _WITNESS)
 
     def branch_ref(self, branch: str) -> ForkRef | None:
-        return find_ref(self.tables, manifest_ref(layout.MAIN_BRANCH), branch, _WITNESS)
+        """The ref file of one branch in whatever state it is, also if it is missing; None if there is
+        no such branch."""
+        main = manifest_ref(layout.MAIN_BRANCH)
+        found = find_ref(self.tables, main, branch, _WITNESS)
+        if found is None and branch != layout.SCHEMA_LOCK_BRANCH and self.testimony.lost([branch]):
+            return missing_ref(main, branch)
+        return found
 
     def has_branch(self, branch: str) -> bool:
         """Is there such a branch? Looks at no other, so that damage to another does not matter."""

@@ -133,14 +133,29 @@ def is_directory(name: str, folder: int, shown: str) -> bool:
     return stat.S_ISDIR(found.st_mode)
 
 
-def refuse_links(root: str, path: str) -> None:
-    """ForeignEntry if the directory is reached through a link or has one among its entries.
+def refuse_foreign(root: str, path: str, *, but_not_in: str) -> None:
+    """ForeignEntry if the directory is reached through a link, or anything in it, at any depth, is neither
+    a file nor a directory. One folder in it is passed over. Nothing there is fine.
 
-    For those who hand the directory to a program that follows links. Nothing there is fine.
+    For those who hand the directory to a program that follows links and waits for FIFOs. A listing says
+    of which kind its entries are, so this costs about a microsecond for each.
     """
+    waiting = [path]
+    while waiting:
+        here = waiting.pop()
+        folders = (f"{here}/{name}" for name in _folders_alone(root, here))
+        waiting += [each for each in folders if each != f"{path}/{but_not_in}"]
+
+
+def _folders_alone(root: str, path: str) -> list[str]:
+    """The names of the directories in a directory; ForeignEntry unless all else are files."""
+    folders = []
     for name, kind in _entries(root, path):
-        if kind == stat.S_IFLNK:
-            raise ForeignEntry(f"{root}/{path}/{name}", kind, "a directory")
+        if kind == stat.S_IFDIR:
+            folders.append(name)
+        elif kind != stat.S_IFREG:
+            raise ForeignEntry(f"{root}/{path}/{name}", kind, "a file or a directory")
+    return folders
 
 
 def refuse_links_below(root: str, path: str) -> None:
@@ -188,7 +203,12 @@ def _kind(entry: os.DirEntry[str]) -> int:
         return stat.S_IFREG
     if entry.is_dir(follow_symlinks=False):
         return stat.S_IFDIR
-    return stat.S_IFLNK if entry.is_symlink() else stat.S_IFIFO
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    try:
+        return stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+    except FileNotFoundError:  # It has gone meanwhile.
+        return stat.S_IFREG
 
 
 def _step(name: str, folder: int | None, flags: int, shown: str) -> int:

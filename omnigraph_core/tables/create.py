@@ -33,7 +33,7 @@ def create_table(
     import lance
     from lance.fragment import write_fragments
 
-    tables.refuse_links(ref.directory)
+    tables.refuse_foreign(ref.directory)
     if tables.exists(ref):
         raise TableExists(f"table '{ref.key}' already exists at {tables.uri(ref)}")
     uri, options = tables.uri(ref), tables.storage.lance_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import InternalError, StorageError
 from omnigraph_core.storage import Storage
-from omnigraph_core.storage.inside import refuse_links, refuse_links_below
+from omnigraph_core.storage.inside import refuse_foreign, refuse_links_below
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
     GraphMoved,
@@ -57,7 +57,7 @@ class Tables:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._session: Any = None
-        self._without_links: set[str] = set()
+        self._looked_at: set[str] = set()
         self._own_places: set[tuple[str, str]] = set()
         self.proven_whole: set[TableRef] = set()
         """Logs whose HEAD this process has found not to be torn by a power cut."""
@@ -73,7 +73,7 @@ class Tables:
         if self._session is None:
             self._session = lance.Session()
         uri = self.uri(ref)
-        self.refuse_links(ref.directory)
+        self.refuse_foreign(ref.directory)
         try:
             with panics_as_failures(ref, "opening"):
                 dataset = lance.dataset(
@@ -121,14 +121,15 @@ class Tables:
         self.storage.probe()
         return table.latest_version() == table.version
 
-    def refuse_links(self, directory: str) -> None:
-        """Lance follows links. Asked once in the life of a process, of what is there by then."""
-        if self.storage.location.is_local and directory not in self._without_links:
-            refuse_links(str(self.storage.location.path), directory)
-            self._without_links.add(directory)
+    def refuse_foreign(self, directory: str) -> None:
+        """Lance follows links, and waits for ever at a FIFO. Asked once in the life of a process, of what
+        is there by then; forks are looked at when they are opened themselves."""
+        if self.storage.location.is_local and directory not in self._looked_at:
+            refuse_foreign(str(self.storage.location.path), directory, but_not_in="tree")
+            self._looked_at.add(directory)
 
     def refuse_links_below(self, directory: str) -> None:
-        """The same at any depth, for those who let Lance delete there."""
+        """Lance follows links, and deletes what it finds."""
         if self.storage.location.is_local:
             refuse_links_below(str(self.storage.location.path), directory)
 
@@ -139,6 +140,7 @@ class Tables:
                 place = place_inside(self.storage, base.path)
                 if place is None or not f"{place}/".startswith(f"{ref.path}/"):
                     raise GraphMoved(ref.key, base.path) if ref.branch else ReadsElsewhere(ref, base.path)
+                self.refuse_foreign(place)
                 self._own_places.add((base.path, ref.path))
 
     def uri(self, ref: TableRef) -> str:

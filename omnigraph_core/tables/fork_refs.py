@@ -32,6 +32,9 @@ from omnigraph_core.tables.torn import manifest_is_whole, versions_on_disk
 
 _IDENTITY = pattern(r"[0-9a-f]{32}")
 _SUFFIX = ".json"
+_MISSING = "missing"
+_NO_FILE = ""
+"""Stands for the e-tag of a file that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,11 @@ class RefState(StrEnum):
     DAMAGED = "damaged"
 
 
-def _healer(table_key: str) -> str:
+def _healer(table_key: str, what: str) -> str:
     """Refs of graph branches are looked at by everyone who writes; those of tables' forks would cost
     a request for each table."""
+    if what == _MISSING:
+        return "`omnigraph recovery run`"
     is_of_graph = table_key in (layout.MANIFEST, layout.COMMITS)
     return "the next writing command" if is_of_graph else "`omnigraph maintain`"
 
@@ -65,10 +70,10 @@ def _healer(table_key: str) -> str:
 class RefDamaged(StorageError):
     """A ref that cannot be read, of a fork that may hold something."""
 
-    def __init__(self, table_key: str, branch: str, path: str) -> None:
+    def __init__(self, table_key: str, branch: str, path: str, what: str = "damaged") -> None:
         super().__init__(
-            f"{path} is damaged: it is what makes branch '{branch}' of table '{table_key}' exist",
-            hint=f"{_healer(table_key)} rebuilds it from the files of the branch",
+            f"{path} is {what}: it is what makes branch '{branch}' of table '{table_key}' exist",
+            hint=f"{_healer(table_key, what)} rebuilds it from the files of the branch",
         )
         self.table_key, self.branch, self.path = table_key, branch, path
 
@@ -89,10 +94,18 @@ class ForkRef:
     fork: Fork | None
     """What it says, if that can be read."""
 
+    @property
+    def is_missing(self) -> bool:
+        """Is there no such file, although there should be one?"""
+        return self.e_tag == _NO_FILE
+
+    def damage(self) -> RefDamaged:
+        return RefDamaged(self.table_key, self.name, self.path, _MISSING if self.is_missing else "damaged")
+
     def fork_or_none(self) -> Fork | None:
         """The fork, None if it never came to be; damage is an error."""
         if self.state is RefState.DAMAGED:
-            raise RefDamaged(self.table_key, self.name, self.path)
+            raise self.damage()
         return self.fork if self.state is RefState.WHOLE else None
 
 
@@ -110,6 +123,13 @@ def fork_names(tables: Tables, ref: TableRef) -> list[str]:
     found = tables.storage.control.list(_directory(ref))
     names = [file.removesuffix(_SUFFIX) for file in found if file.endswith(_SUFFIX)]
     return sorted(unquote(name) if "%" in name else name for name in names)
+
+
+def trees_on_disk(tables: Tables, ref: TableRef) -> list[str]:
+    """The names of all lines of versions but the main one that are on disk, with a ref or without."""
+    folder, versions = f"{ref.on(None).directory}/tree", "/_versions/"
+    found = (path.removeprefix(f"{folder}/") for path in tables.storage.control.list_prefix(folder))
+    return sorted({path.partition(versions)[0] for path in found if versions in path})
 
 
 def fork_names_near(tables: Tables, ref: TableRef, name: str) -> list[str]:
@@ -150,6 +170,11 @@ def find_ref(tables: Tables, ref: TableRef, name: str, witness: TableRef | None 
             return ForkRef(ref.key, name, path, found.data, found.e_tag, state, fork)
         found = now
     return None
+
+
+def missing_ref(ref: TableRef, name: str) -> ForkRef:
+    """Stands for a ref that is not there, of a fork that others know of."""
+    return ForkRef(ref.key, name, ref_path(ref, name), b"", _NO_FILE, RefState.DAMAGED, None)
 
 
 def list_refs(tables: Tables, ref: TableRef, witness: TableRef | None = None) -> list[ForkRef]:

@@ -12,23 +12,25 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from contextlib import suppress
 
 from omnigraph_core import faults
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.ids import now_us
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.storage import ObjectExists
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.fork_refs import (
     Fork,
     ForkRef,
-    RefDamaged,
     RefState,
     clone_of,
     decode_ref,
     find_ref,
     list_refs,
+    missing_ref,
 )
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import versions_on_disk
@@ -48,27 +50,41 @@ def heal_ref(tables: Tables, ref: TableRef, name: str, guard: Guard) -> ForkRef 
     return find_ref(tables, ref, name)
 
 
+def require_ref(tables: Tables, ref: TableRef, name: str, guard: Guard) -> ForkRef:
+    """The ref of a fork that others know to be there; rebuilt first if it is damaged or missing."""
+    found = heal_ref(tables, ref, name, guard)
+    if found is None:
+        rebuild_ref(tables, ref, missing_ref(ref, name), guard)
+        found = find_ref(tables, ref, name)
+    return found or missing_ref(ref, name)
+
+
 def rebuild_ref(
     tables: Tables, ref: TableRef, damaged: ForkRef, guard: Guard, identity: str | None = None
 ) -> Fork:
-    """Write the ref anew over the damaged bytes that were read; `RefDamaged` if it cannot be done.
+    """Write the ref anew over the damaged bytes that were read, or where it is missing; `RefDamaged` if
+    it cannot be done.
 
     `identity` is what a write that knew the fork says. The parent is rebuilt first where
     it needs to be. Replacing goes by e-tag, so rivals that do the same harm nobody.
     """
     origin = _origin(tables, ref, damaged)
     if origin is None:
-        raise RefDamaged(damaged.table_key, damaged.name, damaged.path)
+        raise damaged.damage()
     parent, version = origin
     above = _line_of_parent(tables, ref, parent, guard)
     found = identity or _identity_in(damaged.data, above) or _identity_in_children(tables, ref, damaged.name)
     data = _encode(tables, ref, parent, [*above, (version, found or uuid.uuid4().hex)])
     fork = decode_ref(damaged.name, data)
     if fork is None:
-        raise RefDamaged(damaged.table_key, damaged.name, damaged.path)
+        raise damaged.damage()
     faults.hit("tables.ref_rebuilt")
     guard()
-    tables.storage.control.replace(damaged.path, data, damaged.e_tag)
+    if damaged.is_missing:
+        with suppress(ObjectExists):  # A rival has just made it.
+            tables.storage.control.create(damaged.path, data)
+    else:
+        tables.storage.control.replace(damaged.path, data, damaged.e_tag)
     return fork
 
 
@@ -79,7 +95,7 @@ def _origin(tables: Tables, ref: TableRef, damaged: ForkRef) -> tuple[str | None
     try:
         return clone_of(tables, tree, versions[-1]) if versions else None
     except OmnigraphError as error:
-        raise RefDamaged(damaged.table_key, damaged.name, damaged.path) from error
+        raise damaged.damage() from error
 
 
 def _line_of_parent(tables: Tables, ref: TableRef, parent: str | None, guard: Guard) -> _Line:

@@ -18,6 +18,7 @@ from omnigraph_core.storage import ControlStore, ObjectChanged
 from omnigraph_core.tables.commit import Guard
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.durability import manifest_path
+from omnigraph_core.tables.fork_refs import trees_on_disk
 from omnigraph_core.tables.manifest_file import ManifestFile
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import FOOTER_MAGIC, versions_on_disk
@@ -36,7 +37,7 @@ def relocate_forks(tables: Tables, ref: TableRef, guard: Guard) -> int:
     it has one: a deleted branch has none, and tags, bases and `undelete` still want its files.
     """
     home = tables.uri(ref.on(None))
-    forks = (ref.on(name) for name in _trees(tables, ref))
+    forks = (ref.on(name) for name in trees_on_disk(tables, ref))
     paths = [manifest_path(fork, version) for fork in forks for version in versions_on_disk(tables, fork)]
     return sum(_relocate_version(tables.storage.control, path, home, guard) for path in paths)
 
@@ -57,13 +58,6 @@ def _relocate_version(control: ControlStore, path: str, home: str, guard: Guard)
         guard()
         raise
     return True
-
-
-def _trees(tables: Tables, ref: TableRef) -> list[str]:
-    """The names of all lines of versions but the main one that are on disk."""
-    folder, versions = f"{ref.on(None).directory}/tree", "/_versions/"
-    found = (path.removeprefix(f"{folder}/") for path in tables.storage.control.list_prefix(folder))
-    return sorted({path.partition(versions)[0] for path in found if versions in path})
 
 
 def with_base_paths(data: bytes, home: str, path: str) -> bytes:

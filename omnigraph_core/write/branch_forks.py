@@ -27,7 +27,9 @@ from omnigraph_core.tables.fork_refs import (
 from omnigraph_core.tables.ref_repair import heal_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.door import Door
+from omnigraph_core.write.naming import refuse_taken_line
 from omnigraph_core.write.put_aside import deleted_branches, give_up, with_descendants
+from omnigraph_core.write.ref_repair import repair_refs
 
 
 def clear_for(door: Door, source: str, name: str, near: Sequence[ForkRef], held: HeldLocks) -> None:
@@ -40,6 +42,7 @@ def clear_for(door: Door, source: str, name: str, near: Sequence[ForkRef], held:
     deleted = deleted_branches(door)
     gone = (each.name for each in deleted if share_a_directory(each.name, name))
     leftovers = {*twins, *gone} - _live(near)
+    _refuse_lost(door, name, {name, *leftovers}, held)
     if not leftovers:
         return
     live = _live(door.manifest.branch_refs())
@@ -51,6 +54,13 @@ def clear_for(door: Door, source: str, name: str, near: Sequence[ForkRef], held:
         if other not in live:
             _clear_manifest(door, other, held)
             remove_forks(door, forks_of(door, refs, other, held), other, held)
+
+
+def _refuse_lost(door: Door, name: str, leftovers: Iterable[str], held: HeldLocks) -> None:
+    """A branch that has lost its ref, though nobody deleted it, gets it back: it is in the way."""
+    if door.manifest.testimony.lost(sorted(leftovers)):
+        repair_refs(door.manifest, held.check, thorough=True)
+        refuse_taken_line(door, name)
 
 
 def _live(found: Iterable[ForkRef]) -> set[str]:

@@ -42,7 +42,7 @@ from omnigraph_core.tables.fork_refs import (
     ForkRef,
     read_fork,
 )
-from omnigraph_core.tables.ref_repair import heal_ref
+from omnigraph_core.tables.ref_repair import require_ref
 from omnigraph_core.write.branch_forks import clear_for, forks_of, remove_forks, table_refs, tables_of
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.freshness import check_head
@@ -122,7 +122,7 @@ def create_branch(
             name_line(door, name, called, held)
         commits = commits_ref(source.branch)
         if commits.branch is not None:
-            heal_ref(door.tables, commits, commits.branch, held.check)
+            require_ref(door.tables, commits, commits.branch, held.check)
         settle_torn(door.tables, door.manifest, source.branch, held.check)
         twin = door.tables.open(commits)
         create_fork(door.tables, commits, name, twin.version, held.check)

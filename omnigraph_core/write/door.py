@@ -85,6 +85,7 @@ class Door:
         plan can be rebased (`WritePlan.rebase`): what others do in the meantime makes it stale
         only if it concerns it.
         """
+        lost: OmnigraphError | None = None
         for number in range(1 + REPLANS_MAX):
             with self._attempted(branch, number, plans_long=plans_long) as attempt:
                 plan = None
@@ -96,6 +97,7 @@ class Door:
                     self._turns.committed(branch, published.commit_id)
                     return published
                 except (StalePlan, SchemaChanged):
+                    lost = None
                     self._turns.lost(branch)
                     if plan is not None:
                         discard_files(self.storage, plan.staged, plan.spared)
@@ -103,6 +105,9 @@ class Door:
                     check_branch(self.manifest, attempt.snapshot)
                     if plan is not None or not may_have_lost_a_fork(attempt.snapshot, error):
                         raise
+                    lost = error
+        if lost is not None:  # Nobody takes a fork away while the lock is held: it is damage.
+            raise lost
         raise ReplansUsedUp(
             f"branch '{branch}': another writer committed first {1 + REPLANS_MAX} times in a row",
             hint="try again",

@@ -24,7 +24,7 @@ from omnigraph_core.tables.durability import sync_fork
 from omnigraph_core.tables.failures import TableNotFound, VersionNotFound, is_missing
 from omnigraph_core.tables.foreign import make_ours
 from omnigraph_core.tables.fork_refs import ForkRef, RefState
-from omnigraph_core.tables.ref_repair import heal_ref
+from omnigraph_core.tables.ref_repair import heal_ref, require_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import OPERATION_PROPERTY
 from omnigraph_core.tables.torn import manifest_is_whole, set_aside_torn
@@ -71,7 +71,7 @@ def fork_at(tables: Tables, parent: TableRef, version: int, branch: str, guard: 
     origin = ForkOrigin(parent.branch, version)
     ref = parent.on(branch)
     if parent.branch is not None:
-        heal_ref(tables, ref, parent.branch, guard)
+        require_ref(tables, ref, parent.branch, guard)
     found = heal_ref(tables, ref, branch, guard)
     faults.hit("write.fork_found")
     if found is not None and not _starts_at(tables, ref, found, origin):

@@ -33,14 +33,20 @@ class Opened:
 
 
 def prepare_for_writing(
-    door: Door, accepted: Callable[[], Catalog], *, patient: bool, edited: bool = False
+    door: Door,
+    accepted: Callable[[], Catalog],
+    *,
+    patient: bool,
+    edited: bool = False,
+    thorough: bool = False,
 ) -> Opened:
     """Make the graph ready for writers; a patient caller waits for leases of dead ones to run out.
 
     With `edited` the schema files may disagree with each other: the caller is about to replace them.
+    A `thorough` caller has also those refs rebuilt that take long to miss.
     """
     _migrate(door)
-    _repair_refs(door)
+    _repair_refs(door, thorough=thorough)
     report = door.sweeper.sweep(patient=patient)
     _finish_init(door)
     _clear_schema_lock(door)
@@ -63,11 +69,11 @@ def _migrate(door: Door) -> None:
             migrate(door.tables, door.manifest.open(layout.MAIN_BRANCH), new_ulid(), held.check)
 
 
-def _repair_refs(door: Door) -> None:
+def _repair_refs(door: Door, *, thorough: bool) -> None:
     """Before anybody takes a branch that cannot be read for one that is gone."""
-    if damaged_refs(door.manifest):
+    if damaged_refs(door.manifest, thorough=thorough):
         with door.storage.locks.lock(layout.REFS_LOCK, doing="repair").acquire() as lock:
-            repair_refs(door.manifest, lock.check)
+            repair_refs(door.manifest, lock.check, thorough=thorough)
 
 
 def _clear_schema_lock(door: Door) -> None:

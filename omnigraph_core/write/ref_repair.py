@@ -1,23 +1,35 @@
 """Rebuilding damaged refs of graph branches, before anybody takes such a branch for one that is gone.
 
 The refs of tables' forks are rebuilt when they are needed: a fork of the fork, the removal of the
-branch, cleanup. Nothing else reads them.
+branch, cleanup; and by `recovery run`. Nothing else reads them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.moves import MoveKind, newest_moves
+from omnigraph_core.history.moves import Move, MoveKind, newest_moves
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
+from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.tables.commit import Guard
-from omnigraph_core.tables.fork_refs import ForkRef, RefDamaged, RefState, list_refs
+from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.fork_refs import (
+    ForkRef,
+    RefDamaged,
+    RefState,
+    fork_names,
+    list_refs,
+    missing_ref,
+    trees_on_disk,
+)
 from omnigraph_core.tables.ref_repair import rebuild_ref
 from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.pending import pending_operations
 from omnigraph_core.write.sidecar import read_sidecar
 from omnigraph_core.write.sidecar_record import Sidecar
@@ -25,29 +37,89 @@ from omnigraph_core.write.sidecar_record import Sidecar
 _Damaged = list[tuple[TableRef, ForkRef]]
 
 
-def damaged_refs(manifest: Manifest) -> _Damaged:
-    """Refs of branches and of their twins that cannot be read, and may stand for something.
+def damaged_refs(manifest: Manifest, *, thorough: bool = False) -> _Damaged:
+    """Refs of branches and of their twins that cannot be read or are missing, and may stand for something.
 
     On object storage reading the twins' would cost a request a branch, with every command;
-    there a twin is looked at when a branch is made from it.
+    there a twin is looked at when a branch is made from it. Who is `thorough` also finds branches whose
+    twin has lost its ref as well, and forks of tables without one.
     """
     main = manifest_ref(layout.MAIN_BRANCH)
-    found = [(main, each) for each in manifest.branch_refs()]
+    refs = manifest.branch_refs()
+    found = [(main, each) for each in refs]
+    if thorough:
+        found += [(main, each) for each in lost_refs(manifest)]
+        found += missing_forks(manifest.tables, _heads(manifest, refs))
     if manifest.tables.storage.location.is_local:
         twins = commits_ref(layout.MAIN_BRANCH)
         found += [(twins, each) for each in list_refs(manifest.tables, twins)]
-    return [(ref, each) for ref, each in found if each.state is RefState.DAMAGED]
+    damaged = ((ref.path, each.name, ref, each) for ref, each in found if each.state is RefState.DAMAGED)
+    return list({(path, name): (ref, each) for path, name, ref, each in damaged}.values())
 
 
-def repair_refs(manifest: Manifest, guard: Guard) -> None:
-    """Rebuild what can be; under the refs lock. The rest stays an error for those who ask for it."""
-    for ref, damaged in damaged_refs(manifest):
-        known = _known_identity(manifest, damaged.name) if ref.path == layout.MANIFEST else None
-        with suppress(RefDamaged):
-            rebuild_ref(manifest.tables, ref, damaged, guard, known)
+def lost_refs(manifest: Manifest) -> list[ForkRef]:
+    """Refs that are missing of branches that nobody deleted, whatever else of them is there."""
+    main = manifest_ref(layout.MAIN_BRANCH)
+    without = set(trees_on_disk(manifest.tables, main)).difference(fork_names(manifest.tables, main))
+    return [missing_ref(main, name) for name in manifest.testimony.lost(sorted(without))]
 
 
-def _known_identity(manifest: Manifest, branch: str) -> str | None:
+def missing_forks(tables: Tables, heads: Iterable[Snapshot]) -> _Damaged:
+    """Twins of branches, and forks that they publish, whose files are there and whose refs are not."""
+    lines = {commits_ref(head.branch) for head in heads}
+    lines |= {entry.ref for head in heads for entry in head.tables.values()}
+    return missing_refs(tables, lines)
+
+
+def missing_refs(tables: Tables, lines: Iterable[TableRef]) -> _Damaged:
+    """Of these lines of versions, those whose files are there and whose refs are not."""
+    wanted: dict[TableRef, set[str]] = {}
+    for line in lines:
+        if line.branch is not None:
+            wanted.setdefault(line.on(None), set()).add(line.branch)
+    return [
+        (ref, missing_ref(ref, name))
+        for ref, names in wanted.items()
+        for name in sorted(names.difference(fork_names(tables, ref)))
+        if versions_on_disk(tables, ref.on(name))
+    ]
+
+
+def _heads(manifest: Manifest, refs: Iterable[ForkRef]) -> list[Snapshot]:
+    """Of the branches that can be read."""
+    found = []
+    for each in refs:
+        with suppress(OmnigraphError):
+            if each.state is RefState.WHOLE:
+                found.append(manifest.snapshot(each.name))
+    return found
+
+
+def repair_refs(manifest: Manifest, guard: Guard, *, thorough: bool = False) -> None:
+    """Rebuild what can be; under the refs lock. The rest stays an error for those who ask for it.
+
+    What is rebuilt may be what another needs: a branch to read what it publishes, a parent its child.
+    """
+    before: set[tuple[str, str]] = set()
+    while left := damaged_refs(manifest, thorough=thorough):
+        now = {(ref.path, damaged.name) for ref, damaged in left}
+        if now == before:
+            return
+        before = now
+        for ref, damaged in left:
+            known = _known_identity(manifest, ref, damaged.name)
+            with suppress(RefDamaged):
+                rebuild_ref(manifest.tables, ref, damaged, guard, known)
+
+
+def _known_identity(manifest: Manifest, ref: TableRef, branch: str) -> str | None:
+    if ref.path == layout.COMMITS:
+        newest = _newest_move(manifest, branch)
+        return None if newest is None else newest.twin
+    return _identity_of_branch(manifest, branch) if ref.path == layout.MANIFEST else None
+
+
+def _identity_of_branch(manifest: Manifest, branch: str) -> str | None:
     """What the branch is known by: to a write that has not ended, for which it would look gone by another
     identity; to the commit at its head; or to the operation that made, brought back or renamed it.
     """
@@ -78,12 +150,16 @@ def _of_commit(manifest: Manifest, branch: str, head: str | None) -> str | None:
 
 def _of_moves(manifest: Manifest, branch: str) -> str | None:
     """The newest operation on this line knows it, unless that one deleted it."""
+    newest = _newest_move(manifest, branch)
+    return None if newest is None or newest.kind is MoveKind.BRANCH_DELETE else newest.identity
+
+
+def _newest_move(manifest: Manifest, branch: str) -> Move | None:
     try:
         moves = [each for each in newest_moves(manifest) if not each.kind.is_of_tag and each.line == branch]
     except OmnigraphError:
         return None
-    newest = max(moves, key=lambda move: move.operation_id, default=None)
-    return None if newest is None or newest.kind is MoveKind.BRANCH_DELETE else newest.identity
+    return max(moves, key=lambda move: move.operation_id, default=None)
 
 
 def _is_at(sidecar: Sidecar, head: str | None) -> bool:

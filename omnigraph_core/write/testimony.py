@@ -8,6 +8,8 @@ after a cut the one may be whole and the other torn, and its recovery publishes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from omnigraph_core import layout
 from omnigraph_core.manifest.reader import RecordedCommit
 from omnigraph_core.tables.dataset import Tables
@@ -56,3 +58,8 @@ class Testimony:
         from omnigraph_core.history.recorded import commit_table_is_torn
 
         return commit_table_is_torn(self._tables, branch) and not self.pending_commits()
+
+    def lost(self, names: Sequence[str]) -> list[str]:
+        from omnigraph_core.history.lost import lost_branches
+
+        return lost_branches(self._tables, names)

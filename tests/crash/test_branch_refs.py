@@ -338,7 +338,8 @@ def test_until_then_nobody_takes_it_for_absent(how: str, written: Graph, omnigra
 def test_what_a_dead_delete_left_goes_also_with_a_damaged_ref(kind: str, graph: Graph) -> None:
     """The branch is gone; whatever cannot be read of its forks does not keep the name."""
     write_three(graph, "on-dev", "dev")
-    ref_file(graph, MANIFEST).unlink()
+    graph.delete_branch("dev")
+    shutil.rmtree(graph.location.path / layout.DELETED_DIR)
     _tear(ref_file(graph, KINDS[kind]), 60)
     graph = open_graph(graph.location.path, SETTINGS)
     graph.create_branch("dev")

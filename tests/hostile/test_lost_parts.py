@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph_core import layout
-from omnigraph_core.errors import ErrorKind
+from omnigraph_core.errors import ErrorKind, StorageError
 from omnigraph_core.graph import Graph
 from omnigraph_core.manifest.rows import GraphHead
 from tests.support.processes import Omnigraph
@@ -49,6 +49,16 @@ def test_a_missing_newest_version_is_damage(root: Path, omnigraph: Omnigraph) ->
     (root / entry.metadata.manifest_path).unlink()
     done = omnigraph("export", "--store", root, "--json")
     assert (done.code, json.loads(done.err)["path"]) == (74, PERSON)
+
+
+def test_a_missing_file_on_a_branch_is_damage_for_its_writers(root: Path) -> None:
+    """Not another writer who was faster: that would be tried again for ever."""
+    company = layout.table_path("node", "Company")
+    (file,) = (root / company / "tree/dev/data").iterdir()
+    file.unlink()
+    Graph.open(str(root), SETTINGS).change('query q() { insert Company { name: "x" } }')
+    with pytest.raises(StorageError, match=f"{company}/tree/dev/data/{file.name}"):
+        Graph.open(str(root), SETTINGS).change('query q() { insert Company { name: "two" } }', branch="dev")
 
 
 WRONG_HEADS = {

@@ -27,6 +27,7 @@ RENAMED = (
 )
 PAUSED_INIT = "tests/crash/test_paused_init.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
+LOST_REFS = "tests/crash/test_lost_refs.py"
 
 
 def _always(answer: Any) -> Callable[[Any], Callable[..., Any]]:
@@ -142,7 +143,7 @@ def relocate_what_has_a_ref(plant: Plant) -> None:
     from omnigraph_core.tables import relocation
     from omnigraph_core.tables.fork_refs import fork_names
 
-    plant.replace(relocation, "_trees", lambda original: fork_names)
+    plant.replace(relocation, "trees_on_disk", lambda original: fork_names)
 
 
 @bug(
@@ -488,3 +489,42 @@ def delete_more_than_was_asked_about(plant: Plant) -> None:
     from omnigraph_core.write import branches
 
     plant.replace(branches, "check_head", _nothing)
+
+
+# ---- lost refs, and files that are none ----
+
+
+@bug(
+    f"{LOST_REFS}::test_a_branch_whose_ref_is_removed_is_damage_until_the_next_writer_rebuilds_it[by create]",
+    r"DID NOT RAISE RefDamaged",
+)
+def take_a_lost_branch_for_absent(plant: Plant) -> None:
+    """No ref, no branch."""
+    from omnigraph_core.history import lost
+
+    plant.replace(lost, "lost_branches", _always([]))
+
+
+@bug(
+    f"{LOST_REFS}::test_what_was_deleted_or_never_made_is_not_lost",
+    r"(RefDamaged|BranchExists)",
+)
+def take_a_deleted_branch_for_lost(plant: Plant) -> None:
+    """Whatever has versions on disk was there."""
+    from omnigraph_core.history import lost
+
+    plant.replace(lost, "_witnesses", lambda original: lambda tables, names: dict.fromkeys(names, "there"))
+
+
+@bug(f"{LOST_REFS}::test_cleanup_removes_nothing_that_a_fork_without_a_ref_reads[table]", r"(Error|assert)")
+def clean_what_a_fork_without_a_ref_reads(plant: Plant) -> None:
+    from omnigraph_core.maintenance.decision import Decider
+
+    plant.replace(Decider, "_has_rebuilt", _always(False))
+
+
+@bug("tests/hostile/test_odd_files.py::test_a_link_deep_in_a_table_is_refused", r"DID NOT RAISE ForeignEntry")
+def let_lance_open_whatever_is_there(plant: Plant) -> None:
+    from omnigraph_core.tables import dataset
+
+    plant.replace(dataset, "refuse_foreign", _nothing)

@@ -15,6 +15,7 @@ from omnigraph_core.maintenance.checks.growth import check_growth
 from omnigraph_core.maintenance.checks.history import check_history
 from omnigraph_core.maintenance.checks.leftovers import check_leftovers
 from omnigraph_core.maintenance.checks.locks import check_locks
+from omnigraph_core.maintenance.checks.lost import check_lost
 from omnigraph_core.maintenance.checks.named import check_deleted, check_names, check_operations, check_tags
 from omnigraph_core.maintenance.checks.rows import check_rows
 from omnigraph_core.maintenance.checks.schema import check_schema
@@ -29,6 +30,7 @@ Check = Callable[[Examination], Iterator[Finding]]
 
 CHECKS: Mapping[str, Check] = {
     "branches": check_branches,
+    "lost": check_lost,
     "schema": check_schema,
     "history": check_history,
     "writes": check_writes,

@@ -15,7 +15,10 @@ _OPEN = "omnigraph recovery run"
 def check_branches(seen: Examination) -> Iterator[Finding]:
     heads = seen.heads
     for found in seen.branch_refs:
-        if found.state is RefState.DAMAGED:
+        if found.is_missing:
+            text = f"the ref of branch '{found.name}' is missing, and nobody deleted the branch"
+            yield error("branch-ref-missing", found.path, text, _OPEN)
+        elif found.state is RefState.DAMAGED:
             text = f"the ref of branch '{found.name}' cannot be read; opening the graph to write rebuilds it"
             yield error("branch-ref-damaged", found.path, text, _OPEN)
         elif found.state is RefState.UNFINISHED and seen.holder("refs") is None:

@@ -1,0 +1,44 @@
+"""What is not there although others tell of it: branches that nobody deleted, refs of forks that are read.
+
+A branch whose ref alone is missing is among the refs (`check_branches`). Here is one of which nothing
+is left that could be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from omnigraph_core import layout
+from omnigraph_core.errors import OmnigraphError
+from omnigraph_core.history.lost import newest_moves_of_lines
+from omnigraph_core.history.moves import Move, MoveKind
+from omnigraph_core.maintenance.examination import Examination
+from omnigraph_core.maintenance.findings import Finding, error
+from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.tables.fork_refs import ref_path
+from omnigraph_core.write.ref_repair import missing_forks
+
+_MADE = (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE)
+
+
+def _moves(seen: Examination) -> Mapping[str, Move]:
+    """One that cannot be read is said by the check of operations, and may tell of a deletion."""
+    try:
+        return newest_moves_of_lines(seen.control)
+    except OmnigraphError:
+        return {}
+
+
+def check_lost(seen: Examination) -> Iterator[Finding]:
+    """Refs are read before and after the moves, which are on record only once a ref has moved."""
+    known = {each.name for each in seen.branch_refs} | {each.name for each in seen.deleted}
+    main = manifest_ref(layout.MAIN_BRANCH)
+    for name, move in _moves(seen).items():
+        path = ref_path(main, name)
+        if name in known or move.kind not in _MADE or not seen.knows_deleted or seen.control.exists(path):
+            continue
+        text = f"nothing is left of branch '{name}', which nobody deleted"
+        yield error("branch-lost", path, text)
+    for _, missing in missing_forks(seen.tables, seen.heads.values()):
+        text = f"the ref of '{missing.name}' is missing, which makes a line of '{missing.table_key}' exist"
+        yield error("fork-ref-missing", missing.path, text, "omnigraph recovery run")

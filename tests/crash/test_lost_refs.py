@@ -1,0 +1,203 @@
+"""Refs that are removed as a whole, by a wrong `rm` or a restore that forgot them.
+
+A twin or a tree without a ref is what a create that died leaves, or a deleted branch. What was done is
+on record, and tells a branch that is lost from these: it never vanishes and is never written over.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnigraph_core import layout
+from omnigraph_core.errors import NotFoundError
+from omnigraph_core.graph import Graph
+from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.manifest.reader import manifest_ref
+from omnigraph_core.settings import Settings
+from omnigraph_core.tables.fork_refs import RefDamaged, ref_path
+from omnigraph_core.tables.refs import TableRef
+from omnigraph_core.write.branches import BranchExists
+from tests.support.processes import Omnigraph
+from tests.support.writers import check_whole, content, open_graph, write_three
+
+SETTINGS = Settings(fsync=False, actor="ann")
+MANIFEST, TWIN = manifest_ref("main"), commits_ref("main")
+PERSON = TableRef("node:Person", layout.table_path("node", "Person"))
+
+
+def again(graph: Graph) -> Graph:
+    """The graph as another process would open it to read."""
+    return Graph.open(str(graph.location.path), SETTINGS)
+
+
+def ref_file(graph: Graph, ref: TableRef, name: str = "dev") -> Path:
+    return graph.location.path / ref_path(ref, name)
+
+
+def codes(graph: Graph) -> set[tuple[str, str]]:
+    return {(each.code, each.where) for each in again(graph).doctor() if each.counts}
+
+
+def _load(graph: Graph) -> None:
+    source = graph.location.path.with_name("people.jsonl")
+    source.write_text(json.dumps({"type": "Person", "data": {"name": "loaded"}}) + "\n")
+    graph.load([str(source)], LoadMode.MERGE, branch="dev", source="main")
+
+
+def _undeleted(graph: Graph) -> None:
+    graph.create_branch("dev")
+    write_three(graph, "on-dev", "dev")
+    graph.delete_branch("dev")
+    graph.undelete_branch("dev")
+
+
+def _written(graph: Graph) -> None:
+    graph.create_branch("dev")
+    write_three(graph, "on-dev", "dev")
+
+
+def _renamed(graph: Graph) -> None:
+    graph.create_branch("dev")
+    graph.rename_branch("dev", "review")
+
+
+MADE: dict[str, Callable[[Graph], object]] = {
+    "by create": lambda graph: graph.create_branch("dev"),
+    "and written": _written,
+    "by a load": _load,
+    "and brought back": _undeleted,
+    "and renamed": _renamed,
+}
+
+
+@pytest.fixture
+def graph(graph: Graph) -> Graph:
+    write_three(graph, "first")
+    return graph
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_branch_whose_ref_is_removed_is_damage_until_the_next_writer_rebuilds_it(
+    made: str, graph: Graph
+) -> None:
+    MADE[made](graph)
+    name = "review" if made == "and renamed" else "dev"
+    before, on, history = content(graph, name), graph.snapshot(name).on, graph.log().history("main")
+    ref_file(graph, MANIFEST).unlink()
+    reader = again(graph)
+    for ask in (reader.branches, reader.log, lambda: reader.snapshot(name), lambda: reader.export(name)):
+        with pytest.raises(RefDamaged, match=r"__manifest/_refs/branches/dev\.json is missing"):
+            ask()
+    assert content(reader, "main")["node:Person"] == {"first"}
+    assert ("branch-ref-missing", ref_path(MANIFEST, "dev")) in codes(graph)
+    healed = open_graph(graph.location.path, SETTINGS)
+    assert healed.branches() == sorted(["main", name])
+    assert (healed.snapshot(name).on, content(healed, name)) == (on, before)
+    assert healed.log().history("main") == history
+    write_three(healed, "more", "dev")
+    check_whole(healed)
+    assert not codes(healed)
+
+
+def test_the_command_names_the_file(graph: Graph, omnigraph: Omnigraph) -> None:
+    _written(graph)
+    ref_file(graph, MANIFEST).unlink()
+    listed = omnigraph("branch", "list", graph.location.path)
+    assert (listed.code, "__manifest/_refs/branches/dev.json is missing" in listed.err) == (74, True)
+    assert "omnigraph recovery run" in listed.err
+    assert omnigraph("recovery", "run", graph.location.path).code == 0
+    assert omnigraph("branch", "list", graph.location.path).out.split() == ["dev", "main"]
+
+
+def test_without_its_twin_as_well_it_is_no_free_name(graph: Graph) -> None:
+    """Nothing but its files tell of it: who makes a branch of the name looks for them."""
+    _written(graph)
+    before, on = content(graph, "dev"), graph.snapshot("dev").on
+    for ref in (MANIFEST, TWIN, PERSON):
+        ref_file(graph, ref).unlink()
+    with pytest.raises(RefDamaged, match="dev"):
+        again(graph).snapshot("dev")
+    assert ("branch-ref-missing", ref_path(MANIFEST, "dev")) in codes(graph)
+    with pytest.raises(BranchExists):
+        open_graph(graph.location.path, SETTINGS).create_branch("dev")
+    healed = open_graph(graph.location.path, SETTINGS)
+    assert (healed.snapshot("dev").on, content(healed, "dev")) == (on, before)
+    assert all(ref_file(graph, ref).exists() for ref in (MANIFEST, TWIN, PERSON))
+    check_whole(healed)
+
+
+def test_a_branch_of_which_nothing_is_left_is_said_and_its_name_is_free(graph: Graph) -> None:
+    _written(graph)
+    ref_file(graph, MANIFEST).unlink()
+    shutil.rmtree(graph.location.path / MANIFEST.on("dev").directory)
+    assert ("branch-lost", ref_path(MANIFEST, "dev")) in codes(graph)
+    graph = open_graph(graph.location.path, SETTINGS)
+    graph.create_branch("dev")
+    assert content(graph, "dev")["node:Person"] == {"first"}
+    assert not codes(graph)
+
+
+@pytest.mark.parametrize("ref", [TWIN, PERSON], ids=["twin", "table"])
+def test_a_missing_ref_of_a_fork_is_found_and_rebuilt(ref: TableRef, graph: Graph) -> None:
+    _written(graph)
+    identity = json.loads(ref_file(graph, ref).read_bytes())["identifier"]["version_mapping"][-1][1]
+    ref_file(graph, ref).unlink()
+    assert codes(graph) == {("fork-ref-missing", ref_path(ref, "dev"))}
+    healed = again(graph)
+    healed.prepare_for_writing(thorough=True)
+    assert not codes(graph)
+    found = json.loads(ref_file(graph, ref).read_bytes())["identifier"]["version_mapping"][-1][1]
+    assert (found == identity) is (ref is TWIN)
+
+
+@pytest.mark.parametrize("ref", [TWIN, PERSON], ids=["twin", "table"])
+def test_a_branch_is_made_from_one_whose_fork_has_no_ref(ref: TableRef, graph: Graph) -> None:
+    _written(graph)
+    before = content(graph, "dev")
+    ref_file(graph, ref).unlink()
+    graph = open_graph(graph.location.path, SETTINGS)
+    graph.create_branch("sub", "dev")
+    write_three(graph, "on-sub", "sub")
+    assert content(graph, "dev") == before
+    assert content(graph, "sub")["node:Person"] == {"first", "on-dev", "on-sub"}
+    check_whole(graph)
+
+
+@pytest.mark.parametrize("ref", [TWIN, PERSON], ids=["twin", "table"])
+def test_cleanup_removes_nothing_that_a_fork_without_a_ref_reads(ref: TableRef, graph: Graph) -> None:
+    """It still reads files of main that the base of the next merge does not: nobody else says so."""
+    write_three(graph, "second")
+    _written(graph)
+    graph.optimize()
+    write_three(graph, "third")
+    graph.merge("main", into="dev")
+    before = content(graph, "dev"), len(graph.log().history("dev"))
+    graph.change('query q() { delete Person where name = "first" }')
+    for number in range(3):
+        write_three(graph, f"more-{number}")
+    ref_file(graph, ref).unlink()
+    open_graph(graph.location.path, SETTINGS).cleanup(keep=1, grace_s=0, force=True)
+    after = again(graph)
+    assert (content(after, "dev"), len(after.log().history("dev"))) == before
+    check_whole(after)
+
+
+def test_what_was_deleted_or_never_made_is_not_lost(graph: Graph) -> None:
+    _written(graph)
+    graph.delete_branch("dev")
+    assert again(graph).branches() == ["main"]
+    (record,) = (graph.location.path / layout.DELETED_DIR).iterdir()
+    record.unlink()
+    assert again(graph).branches() == ["main"], "the log of operations has its deletion"
+    with pytest.raises(NotFoundError):
+        again(graph).snapshot("dev")
+    graph = open_graph(graph.location.path, SETTINGS)
+    graph.create_branch("dev")
+    assert content(graph, "dev")["node:Person"] == {"first"}
+    check_whole(graph)
