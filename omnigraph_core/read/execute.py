@@ -28,6 +28,7 @@ from omnigraph_core.read.answer.result import Answer, QueryResult, Target, answe
 from omnigraph_core.read.answer.shown import shown_table
 from omnigraph_core.read.answer.stream import LATE_ROWS_MAX, StreamedRead, streamed_scan
 from omnigraph_core.read.match.matcher import Matcher
+from omnigraph_core.read.match.rows import Rows
 from omnigraph_core.read.plan.conditions import Run, variables_of
 from omnigraph_core.read.plan.planner import Planner
 from omnigraph_core.read.plan.steps import MatchPlan
@@ -119,7 +120,21 @@ class PreparedRead:
         scan = streamed_scan(self._read, self.plan)
         if scan is not None:
             return StreamedRead(self._session, self._read, self.plan, scan, matcher, projector).answer()
-        return projector.answer(matcher.match(self.plan))
+        rows = self._narrowed()
+        if rows is None:
+            return projector.answer(matcher.match(self.plan))
+        matcher.bind(self.plan)
+        return projector.answer(rows, is_narrowed=True)
+
+    def _narrowed(self) -> Rows | None:
+        """The rows that can be among the first, if that is known before the match."""
+        if self._read.ranking is None:
+            return None
+        from omnigraph_core.read.search.narrowing import narrowed, nearest_scan
+
+        scan = nearest_scan(self._read, self.plan)
+        codes = None if scan is None else narrowed(self._session, self._read, scan)
+        return None if scan is None or codes is None else Rows(len(codes), {scan.variable: codes})
 
 
 def empty_answer(read: CheckedRead) -> Answer:

@@ -28,6 +28,8 @@ from omnigraph_core.tables.staged import StagedFile, StagedWrite, StageKind, pre
 MEMORY_BYTES = 2**31
 _SORTED_ROW_BYTES = 256
 _SEGMENT_ROWS_MIN = 250_000
+# Of the vectors of a segment, which are compared with those of the nearest partitions.
+PARTITIONS_MAX = 4_096
 # Of it, what Lance is told for full-text: it takes a multiple of it.
 _FULL_TEXT_SHARE = 8
 
@@ -280,7 +282,7 @@ def _segment(
             name=name,
             replace=True,
             fragment_ids=fragment_ids,
-            **_options(spec, sum(table.fragment_rows()[each] for each in fragment_ids), memory_bytes),
+            **_options(table, spec, fragment_ids, memory_bytes),
         )
         if spec.kind is IndexKind.FULL_TEXT:
             # Unmerged, its files stay where no query looks for them.
@@ -289,12 +291,14 @@ def _segment(
     return segment
 
 
-def _options(spec: IndexSpec, rows: int, memory_bytes: int) -> dict[str, object]:
+def _options(table: Table, spec: IndexSpec, fragment_ids: list[int], memory_bytes: int) -> dict[str, object]:
     if spec.kind is IndexKind.FULL_TEXT:
         return FULL_TEXT_OPTIONS | {"memory_limit": max(memory_bytes // _FULL_TEXT_SHARE >> 20, 1)}
     if spec.kind is IndexKind.VECTOR:
-        # About the square root balances centroids to compare against rows to compare.
-        return {"metric": spec.metric, "num_partitions": max(1, min(int(rows**0.5), 4096))}
+        # About the square root balances centroids to compare against vectors to compare.
+        where = f"`{spec.column}` IS NOT NULL"
+        rows = table.read([], where, with_row_id=True, fragment_ids=fragment_ids).num_rows
+        return {"metric": spec.metric, "num_partitions": max(1, min(int(rows**0.5), PARTITIONS_MAX))}
     return {}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.indexes import (
+    PARTITIONS_MAX,
     IndexKind,
     IndexSpec,
     find_index,
@@ -56,6 +57,29 @@ def nearest_ids(
     table: Table, column: str, vector: Sequence[float], count: int, where: str | None
 ) -> pa.Array:
     """The ids of about the nearest vectors among the rows that pass a filter, by its index."""
+    found = _nearest(table, column, vector, count, where, _PROBED_PARTITIONS, ["id"])
+    return found.column("id").combine_chunks()
+
+
+def nearest_rows(
+    table: Table, column: str, vector: Sequence[float], count: int, where: str | None
+) -> pa.Table:
+    """The nearest vectors among the rows that pass a filter, with ids and squares of distances.
+
+    All partitions of the index are looked into, and the rows it does not cover.
+    """
+    return _nearest(table, column, vector, count, where, PARTITIONS_MAX, ["id", column])
+
+
+def _nearest(
+    table: Table,
+    column: str,
+    vector: Sequence[float],
+    count: int,
+    where: str | None,
+    partitions: int,
+    columns: list[str],
+) -> pa.Table:
     import numpy as np
 
     query: dict[str, Any] = {
@@ -63,10 +87,9 @@ def nearest_ids(
         "q": np.asarray(vector, np.float32),
         "k": count,
         "metric": "l2",
-        "nprobes": _PROBED_PARTITIONS,
+        "nprobes": partitions,
     }
     with lance_failures(table.ref, "searching"):
-        found = table.lance.scanner(
-            columns=["id", "_distance"], nearest=query, filter=where, prefilter=True
+        return table.lance.scanner(
+            columns=[*columns, "_distance"], nearest=query, filter=where, prefilter=True
         ).to_table()
-    return found.column("id").combine_chunks()

@@ -17,7 +17,7 @@ from omnigraph_core.errors import BadDataError, RefusedError
 from omnigraph_core.graph import Graph
 from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.modes import LoadMode
-from omnigraph_core.read.search import pieces, ranking
+from omnigraph_core.read.search import narrowing, pieces, ranking
 from omnigraph_core.read.search.service import EmbedderFailed
 from omnigraph_core.settings import EmbedSettings, Settings, load_settings
 from omnigraph_core.tables.indexes import list_indexes
@@ -369,6 +369,7 @@ def test_many_candidates_are_left_to_the_index(
     searches = [search for search in SEARCHES if "nearest" in search]
     expected = [states["none"].query(f"query q() {{ {search} }}").to_pylist() for search in searches]
     monkeypatch.setattr(ranking, "EXACT_ROWS_MAX", 5)
+    monkeypatch.setattr(narrowing, "VECTOR_BYTES_MAX", 0)
     used = []
     monkeypatch.setattr(ranking, "nearest_ids", lambda *given: used.append(given) or nearest_ids(*given))
     for search, rows in zip(searches, expected, strict=True):

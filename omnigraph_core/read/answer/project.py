@@ -44,14 +44,15 @@ class Projector:
         self._plan = plan
         self._rankings: Rankings | None = None
 
-    def answer(self, rows: Rows) -> Answer:
+    def answer(self, rows: Rows, *, is_narrowed: bool = False) -> Answer:
+        """Of rows that are all of the match, or those of them that can be among the first by its ranking."""
         read, statistics = self._read, self._session.statistics
         if read.grouped:
             with statistics.step("group") as step:
                 columns = grouped_columns(read, self._matcher, rows)
                 step.rows = len(columns[0])
             return answer_of(shown_table(read, ordered_groups(read, columns)))
-        self._rankings = self._searched(rows)
+        self._rankings = self._searched(rows, is_narrowed=is_narrowed)
         with statistics.step(self._order_text()) as step:
             rows = self._ordered(rows)
             step.rows = rows.count
@@ -78,7 +79,7 @@ class Projector:
             return f"rank{limit}"
         return f"order by {'keys and ids' if self._read.order else 'ids'}{limit}"
 
-    def _searched(self, rows: Rows) -> Rankings | None:
+    def _searched(self, rows: Rows, *, is_narrowed: bool) -> Rankings | None:
         """Every search that the order or a column needs; most reads need none and load no search."""
         searches = [column.value.search for column in self._read.columns if isinstance(column.value, Score)]
         if self._read.ranking is not None:
@@ -87,7 +88,7 @@ class Projector:
             return None
         from omnigraph_core.read.answer.rankings import Rankings
 
-        found = Rankings(self._session, self._matcher, self._plan)
+        found = Rankings(self._session, self._matcher, self._plan, is_narrowed=is_narrowed)
         for search in dict.fromkeys(searches):
             found.add(search, rows, self._read.limit if search == self._read.ranking else None)
         return found

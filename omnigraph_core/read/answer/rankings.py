@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 class Rankings:
     """The rankings of one read, each made once."""
 
-    def __init__(self, session: Session, matcher: Matcher, plan: MatchPlan) -> None:
+    def __init__(self, session: Session, matcher: Matcher, plan: MatchPlan, *, is_narrowed: bool) -> None:
         self._session = session
         self._matcher = matcher
         self._plan = plan
+        self._is_narrowed = is_narrowed
         self._rankings: dict[RankedSearch, Ranking] = {}
 
     def add(self, search: RankedSearch, rows: Rows, limit: int | None) -> None:
@@ -57,6 +58,8 @@ class Rankings:
         entities = self._matcher.of_variable(variable)
         codes, _ = distinct(rows.codes[variable], entities.size)
         first = self._plan.steps[0]
-        if len(self._plan.steps) == 1 and isinstance(first, ScanNodes) and not first.searches:
+        is_scan = len(self._plan.steps) == 1 and isinstance(first, ScanNodes) and not first.searches
+        if is_scan and not self._is_narrowed:
+            assert isinstance(first, ScanNodes)
             return Candidates(codes, True, first.where)
         return Candidates(codes)

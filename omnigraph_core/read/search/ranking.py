@@ -136,7 +136,7 @@ def _distances(
     session: Session, entities: Entities, search: NearestSearch, candidates: Candidates, limit: int | None
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Euclidean distances of the candidates that have a vector."""
-    vector = _query_vector(session, search)
+    vector = query_vector(session, search)
     if vector is None or not len(candidates.codes):
         return np.zeros(0, np.int64), np.zeros(0, np.float64)
     codes = candidates.codes
@@ -166,7 +166,7 @@ def _scanned(
     ids, distances = [], []
     for batch in entities.batches([ID_COLUMN, column], where, way):
         ids.append(batch.column(0))
-        distances.append(_distances_of(batch.column(1), vector))
+        distances.append(distances_of(batch.column(1), vector))
     codes, found = entities.met(ids), np.concatenate(distances)
     valid = ~np.isnan(found)
     return codes[valid], found[valid]
@@ -175,12 +175,12 @@ def _scanned(
 def _exact(
     entities: Entities, column: str, codes: IntArray, vector: npt.NDArray[np.float64]
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    found = _distances_of(entities.fetched(column, codes), vector)
+    found = distances_of(entities.fetched(column, codes), vector)
     valid = ~np.isnan(found)
     return codes[valid], found[valid]
 
 
-def _distances_of(values: pa.Array, vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def distances_of(values: pa.Array, vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Of each vector; NaN where there is none, since no vector that can be stored has such a distance."""
     found = np.full(len(values), np.nan)
     present = values.drop_null()
@@ -196,6 +196,13 @@ def _embedder(session: Session) -> Embedder:
     from omnigraph_core.read.search.embedding import embedder_of
 
     return embedder_of(session.settings.embed, session.budget.left_s)
+
+
+def query_vector(session: Session, search: NearestSearch) -> npt.NDArray[np.float64] | None:
+    """What a search is about; a text is embedded once in a read."""
+    if search not in session.vectors:
+        session.vectors[search] = _query_vector(session, search)
+    return session.vectors[search]
 
 
 def _query_vector(session: Session, search: NearestSearch) -> npt.NDArray[np.float64] | None:

@@ -237,8 +237,11 @@ class Entities:
         return found
 
     def fetched(self, name: str, codes: IntArray) -> pa.Array:
-        """A property of each of the codes, which are distinct, without keeping it."""
-        kept = self._columns.pop(name, None)
+        """A property of each of the codes, which are distinct, without keeping what is read for it."""
+        kept = self._columns.get(name)
+        if kept is not None and kept.has(codes):
+            return kept.take(codes)
+        self._columns.pop(name, None)
         try:
             return self.column(name, codes)
         finally:

@@ -30,6 +30,12 @@ class KeptColumn:
         if missing > 0:
             self.slots = np.concatenate([self.slots, np.full(missing, -1, np.int64)])
 
+    def has(self, codes: IntArray) -> bool:
+        """Are the values of all of these known?"""
+        if not self.pieces or int(codes.max(initial=-1)) >= len(self.slots):
+            return False
+        return bool((self.slots[codes] >= 0).all())
+
     def add(self, codes: IntArray, values: pa.Array) -> None:
         self.slots[codes] = np.arange(self.length, self.length + len(values))
         self.pieces.append(values)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph_core.manifest.snapshot import Snapshot
+from omnigraph_core.query.checked import NearestSearch
 from omnigraph_core.read.plan.conditions import Run
 from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.read.session.entities import Entities
@@ -15,6 +18,10 @@ from omnigraph_core.topology.cache import CacheKey, ReadCache
 from omnigraph_core.topology.neighbours import Topology
 from omnigraph_core.topology.store import TopologyStore
 from omnigraph_core.topology.stored import TopologyIndex
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 # What an open table is expected to take.
 _TABLE_BYTES = 1 << 16
@@ -41,6 +48,8 @@ class Session:
         self.settings = settings
         self._tables = tables
         self._snapshot = snapshot
+        self.vectors: dict[NearestSearch, npt.NDArray[np.float64] | None] = {}
+        """What searches by distance look for, once it is known."""
         self._entities: dict[str, Entities] = {}
         self.cache = cache
         mode = settings.traversal_mode
