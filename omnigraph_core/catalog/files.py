@@ -92,10 +92,10 @@ def project_schema(control: ControlStore, catalog: Catalog, guard: Guard) -> Non
         found = control.get(path)
         if found is not None and found.data == data:
             continue
-        guard()
         if found is None:
-            control.create(path, data)
+            control.create(path, data, guard)
         else:
+            guard()
             control.replace(path, data, found.e_tag)
         faults.hit(f"schema.promoted.{path}")
 

@@ -11,7 +11,15 @@ from dataclasses import field
 
 from omnigraph_core.records import dataclass
 from omnigraph_core.settings import Settings
-from omnigraph_core.storage.control import ControlObject, ControlStore, ObjectChanged, ObjectExists, Stored
+from omnigraph_core.storage.control import (
+    ControlObject,
+    ControlStore,
+    Guard,
+    ObjectChanged,
+    ObjectExists,
+    Stored,
+    unguarded,
+)
 from omnigraph_core.storage.failures import check_writable
 from omnigraph_core.storage.flock import LocalLocks
 from omnigraph_core.storage.local import LocalControlStore
@@ -23,6 +31,7 @@ from omnigraph_core.storage.sync import Syncer, SyncReport
 __all__ = [
     "ControlObject",
     "ControlStore",
+    "Guard",
     "HeldLocks",
     "Location",
     "Lock",
@@ -39,6 +48,7 @@ __all__ = [
     "Syncer",
     "open_storage",
     "parse_location",
+    "unguarded",
 ]
 
 

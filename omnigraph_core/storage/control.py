@@ -13,6 +13,9 @@ directory and an S3 prefix promise the same about them:
 - A deletion is not synced: after a power cut a deleted object may be back, so a
   reader must recognise one that has had its day (a sidecar: by its commit id).
 
+A request that fails is made again, for longer than a lease may live. So what takes a `guard` asks
+it right before every request: it raises once the lock is lost that keeps others from the path.
+
 On S3 an e-tag is the hash of the content, and a lost response is recognised by
 comparing bytes. So an object that is ever replaced, or created by rivals, carries
 something unique (an operation id, a nonce) in its bytes.
@@ -20,7 +23,7 @@ something unique (an operation id, a nonce) in its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from omnigraph_core.errors import ConflictError, StorageError
@@ -30,6 +33,12 @@ TEMPORARY_PREFIX = ".og-tmp."
 """How the name of a half-written file starts; such names are never listed nor accepted."""
 
 Names = list[str]
+
+Guard = Callable[[], None]
+
+
+def unguarded() -> None:
+    """The guard of what nobody else has the name of, or may find and delete as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ class ControlStore(Protocol):
     def get(self, path: str) -> ControlObject | None:
         """The object, or None when there is none."""
 
-    def create(self, path: str, data: bytes) -> str:
+    def create(self, path: str, data: bytes, guard: Guard = unguarded) -> str:
         """Write a new object and return its e-tag; `ObjectExists` when the path is taken."""
 
     def replace(self, path: str, data: bytes, e_tag: str) -> str:
@@ -111,7 +120,7 @@ class ControlStore(Protocol):
     def written_at(self, prefix: str) -> Mapping[str, float]:
         """When each object directly below `prefix` was written, by name; in seconds of the store's clock."""
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, guard: Guard = unguarded) -> None:
         """Remove the object if it exists."""
 
     def list_prefix(self, prefix: str) -> Names:
@@ -126,10 +135,10 @@ class ControlStore(Protocol):
     def delete_temporary(self, path: str) -> None:
         """Remove one of these. Its name is random: a writer that was only asleep fails, and harms nobody."""
 
-    def delete_many(self, paths: Sequence[str]) -> None:
+    def delete_many(self, paths: Sequence[str], guard: Guard = unguarded) -> None:
         """Remove exactly these objects, as far as they exist; not atomic. A folder left empty goes too."""
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, guard: Guard = unguarded) -> None:
         """Remove everything below `prefix`, datasets included. Not atomic: the caller must own it."""
 
     def exists(self, path: str) -> bool:

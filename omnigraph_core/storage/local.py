@@ -37,12 +37,14 @@ from omnigraph_core.limits import LOCK_TIMEOUT_DEFAULT_S
 from omnigraph_core.storage.control import (
     TEMPORARY_PREFIX,
     ControlObject,
+    Guard,
     InvalidObjectPath,
     Names,
     ObjectChanged,
     ObjectExists,
     Stored,
     checked_path,
+    unguarded,
 )
 from omnigraph_core.storage.failures import ABSENT, translated
 from omnigraph_core.storage.folder_lock import lock_folder
@@ -85,8 +87,9 @@ class LocalControlStore:
                 return None
         return ControlObject(version.data, version.e_tag)
 
-    def create(self, path: str, data: bytes) -> str:
+    def create(self, path: str, data: bytes, guard: Guard = unguarded) -> str:
         file = self._file(path)
+        guard()
         with translated("create", file), self._made_parent(path) as directory:
             with self._temporary("create", directory, file, data, after_ns=0) as (temporary, e_tag):
                 try:
@@ -149,8 +152,9 @@ class LocalControlStore:
             except ABSENT:
                 return []
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, guard: Guard = unguarded) -> None:
         file = self._file(path)
+        guard()
         with suppress(_ParentMissing), translated("delete", file), self._locked(path) as directory:
             with suppress(FileNotFoundError):
                 os.unlink(file.name, dir_fd=directory)
@@ -185,7 +189,8 @@ class LocalControlStore:
                 found = os.stat(self._root / path, follow_symlinks=False)
                 yield path, Stored(found.st_size, found.st_mtime)
 
-    def delete_many(self, paths: Sequence[str]) -> None:
+    def delete_many(self, paths: Sequence[str], guard: Guard = unguarded) -> None:
+        guard()
         folders = {self._file(path).parent for path in paths}
         self._durable.clear()
         for path in paths:
@@ -215,9 +220,10 @@ class LocalControlStore:
                 return
             folder = parent
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, guard: Guard = unguarded) -> None:
         import shutil
 
+        guard()
         folder = self._file(prefix)
         parent, _, name = prefix.rpartition("/")
         self._durable.clear()

@@ -27,7 +27,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 import obstore
@@ -40,12 +39,14 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.settings import S3Settings
 from omnigraph_core.storage.control import (
     ControlObject,
+    Guard,
     InvalidObjectPath,
     Names,
     ObjectChanged,
     ObjectExists,
     Stored,
     checked_path,
+    unguarded,
 )
 from omnigraph_core.storage.failures import StorageFailure
 from omnigraph_core.storage.limits import DELETED_PER_REQUEST_MAX, REQUEST_DEFAULT_S
@@ -121,8 +122,8 @@ class S3ControlStore:
             "read", path, lambda: bytes(obstore.get_range(self._store, key, start=start, end=end))
         )
 
-    def create(self, path: str, data: bytes) -> str:
-        return self._write("create", path, data, mode="create", refusal=ObjectExists)
+    def create(self, path: str, data: bytes, guard: Guard = unguarded) -> str:
+        return self._write("create", path, data, mode="create", refusal=ObjectExists, guard=guard)
 
     def replace(self, path: str, data: bytes, e_tag: str) -> str:
         return self._write("replace", path, data, mode={"e_tag": e_tag}, refusal=ObjectChanged)
@@ -151,10 +152,16 @@ class S3ControlStore:
             if str(entry["path"]) != prefix
         }
 
-    def delete(self, path: str) -> None:
-        key = self._key(path)
-        self._retried("delete", path, lambda: obstore.delete(self._store, key))
+    def delete(self, path: str, guard: Guard = unguarded) -> None:
+        self._delete(path, [self._key(path)], guard)
         faults.hit("control.delete.gone")
+
+    def _delete(self, about: str, keys: Names, guard: Guard) -> None:
+        def send() -> None:
+            guard()
+            obstore.delete(self._store, keys)
+
+        self._retried("delete", about, send)
 
     def list_prefix(self, prefix: str) -> Names:
         key = self._key(prefix)
@@ -171,21 +178,20 @@ class S3ControlStore:
     def delete_temporary(self, path: str) -> None:
         raise InvalidObjectPath(path)
 
-    def delete_many(self, paths: Sequence[str]) -> None:
+    def delete_many(self, paths: Sequence[str], guard: Guard = unguarded) -> None:
         keys = [self._key(path) for path in paths]
         for start in range(0, len(keys), DELETED_PER_REQUEST_MAX):
             some = keys[start : start + DELETED_PER_REQUEST_MAX]
-            self._retried("delete", some[0], partial(obstore.delete, self._store, some))
+            self._delete(some[0], some, guard)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, guard: Guard = unguarded) -> None:
         key = self._key(prefix)
         # A deleted key is gone from the next listing, so no page can be skipped. What
         # stays are folder markers, which this client cannot address.
         deleted: Names = []
         while (keys := self._retried("list", prefix, lambda: self._first_page(key))) != deleted:
             for start in range(0, len(keys), DELETED_PER_REQUEST_MAX):
-                some = keys[start : start + DELETED_PER_REQUEST_MAX]
-                self._retried("delete", prefix, partial(obstore.delete, self._store, some))
+                self._delete(prefix, keys[start : start + DELETED_PER_REQUEST_MAX], guard)
             deleted = keys
 
     def exists(self, path: str) -> bool:
@@ -253,12 +259,14 @@ class S3ControlStore:
         *,
         mode: str | dict[str, str],
         refusal: Callable[[str], ConflictError] | None,
+        guard: Guard = unguarded,
     ) -> str:
         key = self._key(path)
         attempts = 0
 
         def send() -> str:
             nonlocal attempts
+            guard()
             attempts += 1
             try:
                 result = obstore.put(self._store, key, data, mode=mode, use_multipart=False)
@@ -306,6 +314,8 @@ class S3ControlStore:
         started = time.monotonic()
         pause = _BACKOFF_FIRST_S
         for attempt in range(1, limits.attempts + 1):
+            if attempt > 1:
+                faults.hit("control.again")
             try:
                 with waiting_for(lambda: f"{self._server} to {action} {path or self._location.uri}"):
                     return call()

@@ -84,8 +84,7 @@ def unlink_fork(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> 
 def delete_files(tables: Tables, files: Sequence[str], guard: Guard) -> None:
     """Remove exactly these files of a fork whose ref is gone."""
     for start in range(0, len(files), _DELETED_AT_ONCE):
-        guard()
-        tables.storage.control.delete_many(files[start : start + _DELETED_AT_ONCE])
+        tables.storage.control.delete_many(files[start : start + _DELETED_AT_ONCE], guard)
         faults.hit("tables.fork_files_deleted")
 
 
@@ -116,8 +115,7 @@ def remove_ref(tables: Tables, ref: TableRef, found: ForkRef, guard: Guard) -> N
             f"branch '{found.name}' of table '{ref.key}' was replaced or removed in the meantime"
         )
     faults.hit("tables.fork_checked")
-    guard()
-    control.delete(path)
+    control.delete(path, guard)
     sync_ref_removed(tables.storage, path)
     faults.hit("tables.fork_ref_deleted")
 

@@ -10,9 +10,11 @@ operation id in the versions since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from omnigraph_core.errors import StorageError
+from omnigraph_core.storage import Guard as Guard
+from omnigraph_core.storage import unguarded as unguarded
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.failures import (
     LANCE_RAISES,
@@ -26,12 +28,6 @@ from omnigraph_core.tables.failures import (
     storage_error,
 )
 from omnigraph_core.tables.staged import OPERATION_PROPERTY, StagedWrite, StageKind, prepare
-
-Guard = Callable[[], None]
-
-
-def unguarded() -> None:
-    """The guard of a writer that holds no lock: only for datasets nobody else can see."""
 
 
 def commit_exact(tables: Tables, staged: StagedWrite, guard: Guard) -> Table:

@@ -238,14 +238,12 @@ def _clear(control: ControlStore, guard: Guard, *, keep_record: bool = False) ->
     cleared the place, and made a graph in it.
     """
     for name in (layout.MANIFEST, *sorted(_MADE)):
-        guard()
         if control.exists(name):
-            control.delete(name)
+            control.delete(name, guard)
         else:
-            control.delete_prefix(name)
+            control.delete_prefix(name, guard)
     if not keep_record:
-        guard()
-        control.delete_prefix(layout.STAGING_DIR)
+        control.delete_prefix(layout.STAGING_DIR, guard)
 
 
 # Beside the manifest, which goes first.

@@ -66,8 +66,7 @@ class Note:
 def logged(door: Door, move: Move, held: HeldLocks) -> Iterator[None]:
     """Within it the ref moves. If that fails, the log has it only if it has moved nevertheless."""
     settle_moves(door, held)
-    held.check()
-    door.storage.control.create(layout.begun_operation(move.operation_id), move.encode())
+    door.storage.control.create(layout.begun_operation(move.operation_id), move.encode(), held.check)
     faults.hit("move.begun")
     try:
         yield

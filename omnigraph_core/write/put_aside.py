@@ -70,16 +70,15 @@ def put_aside(door: Door, found: ForkRef, fork: Fork, note: Note, held: HeldLock
         commit_id=record.head,
     )
     with logged(door, move, held):
-        held.check()
-        _write(door.storage.control, record)
+        _write(door.storage.control, record, held)
         faults.hit("branch.put_aside")
         remove_ref(door.tables, manifest_ref(layout.MAIN_BRANCH), found, held.check)
 
 
-def _write(control: ControlStore, record: DeletedBranch) -> None:
+def _write(control: ControlStore, record: DeletedBranch, held: HeldLocks) -> None:
     """Over the one that an earlier delete of this very branch has left, if it died or was undone."""
     try:
-        control.create(record.path, record.encode())
+        control.create(record.path, record.encode(), held.check)
     except ObjectExists:
         earlier = control.get(record.path)
         if earlier is None:
@@ -91,8 +90,7 @@ def forget_record(door: Door, identity: str, held: HeldLocks) -> None:
     """From here on nobody brings the branch back. Nobody else can have the path: it is the identity."""
     path = layout.deleted_branch(identity)
     if door.storage.control.exists(path):
-        held.check()
-        door.storage.control.delete(path)
+        door.storage.control.delete(path, held.check)
         sync_ref_removed(door.storage, path)
 
 

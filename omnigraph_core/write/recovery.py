@@ -282,8 +282,7 @@ class Recoverer:
                 return False
         if transaction_properties(head, 1).get(OPERATION_PROPERTY) != case.sidecar.operation_id:
             return False
-        case.lock.check()
-        self._storage.control.delete_prefix(head.ref.directory)
+        self._storage.control.delete_prefix(head.ref.directory, case.lock.check)
         return True
 
     def _publish_restored(self, case: RecoveryCase, restored: list[tuple[Finding, Table]]) -> Snapshot:

@@ -63,9 +63,8 @@ def create_tag(door: Door, name: str, commit: GraphCommit, note: Note, message: 
         )
         move = note.move(MoveKind.TAG_CREATE, name, identity=tag.revision, commit_id=tag.commit_id)
         with logged(door, move, held):
-            held.check()
             try:
-                door.storage.control.create(layout.tag(name), tag.encode())
+                door.storage.control.create(layout.tag(name), tag.encode(), held.check)
             except ObjectExists:
                 raise TagExists(read_tag(door.storage.control, name)) from None
             faults.hit("tag.created")
@@ -94,8 +93,7 @@ def delete_tag(door: Door, name: str, note: Note, *, revision: str | None = None
             now = control.get(path)
             if now is None or now.e_tag != found.e_tag:
                 raise TagReplaced(f"tag '{name}' was replaced or deleted in the meantime")
-            held.check()
-            control.delete(path)
+            control.delete(path, held.check)
             sync_ref_removed(door.storage, path)
             faults.hit("tag.deleted")
     return tag

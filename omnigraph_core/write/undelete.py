@@ -69,9 +69,8 @@ def _bring_back(door: Door, record: DeletedBranch, note: Note, held: HeldLocks) 
         commit_id=record.head,
     )
     with logged(door, move, held):
-        held.check()
         try:
-            door.storage.control.create(path, record.ref)
+            door.storage.control.create(path, record.ref, held.check)
         except ObjectExists:
             raise BranchExists(shown_name(door, record.name, record.fork.identity)) from None
         faults.hit("branch.undeleted")

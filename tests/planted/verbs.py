@@ -25,6 +25,7 @@ RENAMED = (
     "tests/concurrent/test_renamed_meanwhile.py"
     "::test_a_branch_that_was_renamed_meanwhile_is_not_taken_for_the_one_of_the_name"
 )
+RETRIES = "tests/crash/test_paused_retries.py"
 PAUSED_INIT = "tests/crash/test_paused_init.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
 LOST_REFS = "tests/crash/test_lost_refs.py"
@@ -471,6 +472,21 @@ def init_writes_over_schema_files(plant: Plant) -> None:
             faults.hit(f"schema.promoted.{path}")
 
     plant.replace(files, "project_schema", lambda original: project)
+
+
+@bug(f"{RETRIES}::test_nothing_is_asked_for_again_without_the_lease[branch delete]", r"assert \(True, <class")
+def ask_about_the_lease_once(plant: Plant) -> None:
+    """A request that failed is made again, however long that takes."""
+    from omnigraph_core.storage.s3 import S3ControlStore
+
+    def once(original: Any) -> Any:
+        def delete(self: Any, path: str, guard: Callable[[], None] = lambda: None) -> None:
+            guard()
+            original(self, path)
+
+        return delete
+
+    plant.replace(S3ControlStore, "delete", once)
 
 
 # ---- names given away meanwhile ----

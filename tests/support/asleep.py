@@ -40,9 +40,11 @@ class Sleeper:
     def __init__(
         self, place: str, settings: Settings, patch: pytest.MonkeyPatch, *, everywhere: bool = False
     ) -> None:
-        self._place, self._settings, self._patch = place, settings, patch
+        self.place, self._settings, self._patch = place, settings, patch
         self._ignored = ("lease.",) if everywhere else ("lease.", "control.")
         self.passed: list[str] = []
+        self.error: OmnigraphError | None = None
+        """What it was told if it was not told success."""
 
     @property
     def places(self) -> list[tuple[str, int]]:
@@ -50,7 +52,7 @@ class Sleeper:
         return [(name, self.passed[: at + 1].count(name)) for at, name in enumerate(self.passed)]
 
     def _opened(self) -> Graph:
-        return Graph(parse_location(self._place, self._settings.working_directory), self._settings)
+        return Graph(parse_location(self.place, self._settings.working_directory), self._settings)
 
     def run(
         self, verb: Act, branch: str, step: str | None = None, meanwhile: Act | None = None, *, nth: int = 1
@@ -58,7 +60,7 @@ class Sleeper:
         """Was the sleeper told success? It falls asleep when it comes to the step for the nth time."""
         graph, other = self._opened(), self._opened()
         is_awake = True
-        self.passed = []
+        self.passed, self.error = [], None
 
         def hit(name: str) -> None:
             nonlocal is_awake
@@ -75,7 +77,8 @@ class Sleeper:
             patched.setattr(faults, "hit", hit)
             try:
                 verb(graph, branch)
-            except OmnigraphError:
+            except OmnigraphError as error:
+                self.error = error
                 return False
             return True
 

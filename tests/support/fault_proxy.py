@@ -74,8 +74,10 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The object, or for a listing the prefix that is listed."""
+        """The object, the first of several that are deleted, or for a listing the prefix that is listed."""
         path, _, query = self.target.partition("?")
+        if self.method == "POST" and (key := re.search(rb"<Key>([^<]*)</Key>", self.body)):
+            return f"{path}/{key[1].decode()}"
         prefix = parse_qs(query).get("prefix", [""])[0] if self.operation == "LIST" else ""
         return unquote(f"{path}/{prefix}" if prefix else path)
 
