@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from omnigraph_core.query.checked import (
 )
 from omnigraph_core.query.params import BoundParams
 from omnigraph_core.query.syntax import TextFunction
+from omnigraph_core.read.answer.parted import PartedRead, can_be_parted
 from omnigraph_core.read.answer.project import Projector
 from omnigraph_core.read.answer.result import Answer, QueryResult, Target, answer_of
 from omnigraph_core.read.answer.shown import shown_table
@@ -32,7 +34,7 @@ from omnigraph_core.read.match.rows import Rows
 from omnigraph_core.read.plan.conditions import Run, variables_of
 from omnigraph_core.read.plan.planner import Planner
 from omnigraph_core.read.plan.steps import MatchPlan
-from omnigraph_core.read.session.budget import Budget
+from omnigraph_core.read.session.budget import Budget, TooManyRows
 from omnigraph_core.read.session.entities import ROW_ID
 from omnigraph_core.read.session.session import Session
 from omnigraph_core.records import dataclass
@@ -121,10 +123,16 @@ class PreparedRead:
         if scan is not None:
             return StreamedRead(self._session, self._read, self.plan, scan, matcher, projector).answer()
         rows = self._narrowed()
-        if rows is None:
+        if rows is not None:
+            matcher.bind(self.plan)
+            return projector.answer(rows, is_narrowed=True)
+        if not can_be_parted(self._read, self.plan):
             return projector.answer(matcher.match(self.plan))
-        matcher.bind(self.plan)
-        return projector.answer(rows, is_narrowed=True)
+        with suppress(TooManyRows):
+            return projector.answer(matcher.match(self.plan))
+        del matcher, projector
+        self._session.forget()
+        return PartedRead(self._session, self._read, self.plan).answer()
 
     def _narrowed(self) -> Rows | None:
         """The rows that can be among the first, if that is known before the match."""

@@ -113,7 +113,10 @@ class EdgeReader:
         if selection.by_edge:
             columns += [ID_COLUMN, *selection.columns]
         near, far, read = [], [], []
+        rows = 0
         for batch in self._batches(columns, _both(selection.where, where)):
+            rows += batch.num_rows
+            self.budget.check_rows(rows, len(columns) + 1)
             targets = far_of(batch.column(far_column))
             if isinstance(near_of, int):
                 sources = np.full(len(targets), near_of, np.int64)

@@ -36,6 +36,9 @@ _FOUND_ROW_S = 12e-6
 _DENSE_ROW_S = 0.25e-6
 _DENSE_FIXED_S = 5e-3
 
+# An id in memory with its place in a table, while the table is made.
+DENSE_NODE_BYTES = 100
+
 
 class Topology:
     """The edges of one snapshot, for the length of one read."""
@@ -59,6 +62,15 @@ class Topology:
         self._index = index
         self._fans: dict[EdgeSelection, Fan] = {}
         self._steps: dict[EdgeSelection, StoredStep | None] = {}
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._budget.memory_bytes
+
+    def forget(self) -> None:
+        """Let go of the edges of this read."""
+        self._fans.clear()
+        self._steps.clear()
 
     def follow(self, selection: EdgeSelection, codes: IntArray) -> Followed:
         """What these nodes, which may repeat, lead to; ordered by node. Targets are in any order."""
@@ -111,15 +123,18 @@ class Topology:
         Look-ups of earlier reads count too: when they have cost as much as reading
         everything would, it is read. So a process never pays more than twice.
         """
-        if self._mode is not None:
-            return self._mode is TraversalMode.CSR
+        if self._mode is TraversalMode.INDEXED:
+            return False
         key = self._key(selection)
         if selection in self._fans or self._cache.get(key) is not None:
             return True
         edges = self._edges_of(selection.edge)
-        if edges.row_count * DENSE_EDGE_BYTES > self._budget.memory_bytes:
-            return False
         near, far = self._nodes_of(selection.near), self._nodes_of(selection.far)
+        needed = edges.row_count * DENSE_EDGE_BYTES + (near.row_count + far.row_count) * DENSE_NODE_BYTES
+        if needed > self._budget.memory_bytes:
+            return False
+        if self._mode is TraversalMode.CSR:
+            return True
         dense = (edges.row_count + near.row_count + far.row_count) * _DENSE_ROW_S + _DENSE_FIXED_S
         before = self._cache.spent(key) if selection.is_plain else 0.0
         return before + self._look_up_s(selection, node_count) > dense

@@ -13,6 +13,7 @@ import pytest
 
 from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
+from omnigraph_core.read.answer.result import QueryResult
 from omnigraph_core.read.session.budget import TooManyRows
 from omnigraph_core.settings import Settings
 
@@ -93,7 +94,98 @@ def test_the_order_of_rows_on_disk_is_that_of_rows_in_memory(large: Path) -> Non
         assert answers[0].equals(answers[1])
 
 
-def test_what_cannot_be_bounded_is_refused(large: Path) -> None:
-    graph = Graph.open(str(large), Settings(memory_limit_bytes=2 << 20))
+# ---- matches of several steps ----
+
+NODES = 600
+EDGES_EACH = 3
+
+MATCHES = [
+    "match { $a: N $a e $b $b e $c } return { $a.k, $b.i as i, $c.k as k } order { i desc, k }",
+    "match { $a: N $a e $b $b e $c } return { $c.s as s, count($a) as n, sum($b.i) as i } order { n desc }",
+    "match { $a: N $a $w:e $b $c $v:e $b $w.w < $v.w } return { $a.k, $w.w, $c.k }",
+    "match { $a: N $a e $b $b e $c $b.i < $c.i } return { $a.k as a, $c.s as s } order { s, a } limit 700",
+    "match { $a: N $a e{1,3} $b } return { $a.k, $b.k }",
+    "match { $a: N $a e $b $b e $c } return { $a.k as a, $c.k as c } order { c, a } limit 1200",
+    "match { $a: N $b: N $a.i = $b.i $a.s = $b.s } return { $a.k, $b.k }",
+    "match { $a: N $a.i < 9 $a e $b not { $b e $c $c <e> $d $d.i = $a.i } } return { $a.k, $b.k }",
+    "match { $a: N $a.i < 9 $a e $_ $c: N $c.i = $a.i not { $c e $a } } return { count($a) as n, avg($c.i) }",
+]
+
+
+@pytest.fixture(scope="module", params=["without an index", "with an index"])
+def web(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Some thousand edges, so that two steps lead to more rows than a small memory has room for."""
+    place = tmp_path_factory.mktemp("web")
+    return made_web(place, NODES, is_indexed=request.param == "with an index")
+
+
+def made_web(place: Path, nodes: int, *, is_indexed: bool) -> Path:
+    random = np.random.default_rng(2)
+    names = pa.array([f"n{number:06d}" for number in range(nodes)])
+    table = {
+        "k": names,
+        "i": random.integers(0, 24, nodes),
+        "s": [f"s{number % 25}" for number in range(nodes)],
+    }
+    pq.write_table(pa.table(table), place / "N.parquet")
+    ends = random.integers(0, nodes, (2, nodes * EDGES_EACH))
+    weights = random.integers(0, 9, nodes * EDGES_EACH)
+    edges = {"from": names.take(pa.array(ends[0])), "to": names.take(pa.array(ends[1])), "w": weights}
+    pq.write_table(pa.table(edges), place / "E.parquet")
+    schema = "node N { k: String @key s: String i: I64 } edge E: N -> N { w: I64 }"
+    graph = Graph.init(str(place / "g"), schema, Settings(fsync=False, actor="t"))
+    graph.load([str(place / "N.parquet"), str(place / "E.parquet")], LoadMode.APPEND)
+    if is_indexed:
+        graph.build_topology()
+    return place / "g"
+
+
+def is_in_parts(result: QueryResult) -> bool:
+    return any(step.step == "match in parts" for step in result.steps)
+
+
+def agree_in_parts(web: Path, bodies: list[str]) -> None:
+    """Row by row, whatever they are ordered, grouped or cut by."""
+    for body in bodies:
+        answers = []
+        for limit in (128 << 10, 4 << 30):
+            result = Graph.open(str(web), Settings(memory_limit_bytes=limit)).query(f"query q() {{ {body} }}")
+            assert is_in_parts(result) == (limit < 4 << 30), body
+            answers.append(result.to_arrow())
+        assert answers[0].num_rows
+        assert answers[0].equals(answers[1]), body
+
+
+def test_a_match_larger_than_memory_gives_the_same_answer_in_parts(web: Path) -> None:
+    """Half of the matches without an index, and half with one."""
+    is_indexed = (web / "__topology").exists()
+    agree_in_parts(web, MATCHES[is_indexed::2])
+
+
+@pytest.mark.soak
+def test_every_match_larger_than_memory_gives_the_same_answer_in_parts(web: Path) -> None:
+    agree_in_parts(web, MATCHES)
+
+
+def test_the_neighbours_of_one_node_must_fit(web: Path) -> None:
+    """What comes of a single row cannot be divided."""
+    graph = Graph.open(str(web), Settings(memory_limit_bytes=80))
     with pytest.raises(TooManyRows):
-        graph.query("query q() { match { $a: T $b: T $a.i = $b.i } return { $a.k, $b.k } }")
+        graph.query("query q() { match { $a: N $a e $b } return { $a.k, $b.k } }")
+
+
+def test_a_product_must_fit(web: Path) -> None:
+    """Two bindings that nothing connects are a mistake more often than not, and would take for ever."""
+    graph = Graph.open(str(web), Settings(memory_limit_bytes=1 << 20))
+    with pytest.raises(TooManyRows):
+        graph.query("query q() { match { $a: N $b: N } return { count($a) as n } }")
+
+
+@pytest.mark.soak
+def test_memory_does_not_grow_with_the_rows_of_a_match(tmp_path: Path) -> None:
+    place = made_web(tmp_path, 60_000, is_indexed=True)
+    body = "match { $a: N $a e $b $b e $c $c e $d } return { $a.k, $b.i, $c.s, $d.k as k } order { k }"
+    few, small = measured(place, 'match { $a: N { k: "n000001" } $a e $b } return { $b.k }')
+    rows, tight = measured(place, body)
+    assert rows == measured(place, body, 8 << 30)[0] > few
+    assert tight - small < OVERHEAD_MIB

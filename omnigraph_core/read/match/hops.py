@@ -22,8 +22,9 @@ from omnigraph_core.topology.selection import EdgeSelection
 if TYPE_CHECKING:
     from omnigraph_core.topology.arrays import BoolArray, IntArray
 
-# Pairs of start and node that a table of one byte each may have.
+# Pairs of start and node that a table of one byte each may have, and its part of the memory.
 _TABLE_PAIRS_MAX = 1 << 26
+_TABLE_SHARE = 8
 
 
 def reach(
@@ -45,7 +46,7 @@ def reach(
     for hop in range(1, maximum + 1):
         followed = topology.follow(selection, nodes)
         if visited is None:
-            visited = _visited(len(starts), far)
+            visited = _visited(len(starts), far, topology.memory_bytes)
             visited.first(origins, starts)
         origins, nodes = origins[followed.rows], followed.targets
         if hop == 1 and minimum == 1:
@@ -74,9 +75,9 @@ class _Visited(Protocol):
         """The pairs not seen before, each once; from now on they have been seen."""
 
 
-def _visited(starts: int, far: Entities) -> _Visited:
+def _visited(starts: int, far: Entities, memory_bytes: int) -> _Visited:
     """A table where all codes are known and it is small, else a sorted list."""
-    if far.codes_are_positions and starts * far.size <= _TABLE_PAIRS_MAX:
+    if far.codes_are_positions and starts * far.size <= min(_TABLE_PAIRS_MAX, memory_bytes // _TABLE_SHARE):
         return _VisitedTable(starts, far.size)
     return _VisitedList()
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from omnigraph_core.read.session.session import Session
     from omnigraph_core.topology.arrays import BoolArray, IntArray
 
-_TUPLE = "#tuple"
+TUPLE = "#tuple"
 """Inside a negation: which of the distinct outer tuples a row belongs to."""
 
 
@@ -54,7 +54,7 @@ class Matcher:
                 continue  # nothing comes of no rows; but a variable must get its (empty) column
             self._session.budget.check_time()
             with self._session.statistics.step(str(step)) as done:
-                rows = self._do(step, rows)
+                rows = self.do(step, rows)
                 done.rows = rows.count
         self._types = around or plan.types
         return rows
@@ -67,7 +67,8 @@ class Matcher:
         """The entities that a variable of the match being done, or done last, ranges over."""
         return self._session.entities(self._types[variable])
 
-    def _do(self, step: Step, rows: Rows) -> Rows:
+    def do(self, step: Step, rows: Rows) -> Rows:
+        """The rows after one step."""
         if isinstance(step, ScanNodes):
             return self._scan(step, rows)
         if isinstance(step, Restrict):
@@ -86,7 +87,10 @@ class Matcher:
     def _scan(self, step: ScanNodes, rows: Rows) -> Rows:
         if not rows.count:
             return rows.taken(_nothing(), {step.variable: _nothing()})
-        codes = self._scanned(step)
+        return self.beside(step, rows, self._scanned(step))
+
+    def beside(self, step: ScanNodes, rows: Rows, codes: IntArray) -> Rows:
+        """Every row with every one of the nodes that a scan found, or with those that it is joined on."""
         if step.joined and rows.codes:
             return self._joined(step, rows, codes)
         self._session.budget.check_rows(rows.count * len(codes), len(rows.codes) + 1)
@@ -97,9 +101,9 @@ class Matcher:
         entities = self._session.nodes(step.node.name)
         if not step.searches:
             return entities.scan(step.where, step.columns, scan_way(entities, step))
-        return entities.codes_of(self._found(entities, step))
+        return entities.codes_of(self.found(entities, step))
 
-    def _found(self, entities: Entities, step: ScanNodes | Restrict) -> pa.Array:
+    def found(self, entities: Entities, step: ScanNodes | Restrict) -> pa.Array:
         """The ids that the searches of a step find; most reads search for nothing and load no search."""
         from omnigraph_core.read.search.text import matching_ids
 
@@ -132,7 +136,7 @@ class Matcher:
         entities = self._session.entities(step.entity)
         codes = rows.codes[step.variable]
         if step.searches:
-            return rows.kept(entities.among(codes, self._found(entities, step)))
+            return rows.kept(entities.among(codes, self.found(entities, step)))
         assert step.where is not None
         return rows.kept(entities.passing(codes, step.where))
 
@@ -175,25 +179,10 @@ class Matcher:
 
     def _exclude(self, step: Exclude, rows: Rows) -> Rows:
         """An anti-join: the inner match runs once, for all distinct tuples of outer variables."""
-        numbers, firsts = self._tuples(step.outer, rows)
-        codes = {name: rows.codes[name][firsts] for name in step.outer}
-        seed = Rows(len(firsts), {**codes, _TUPLE: np.arange(len(firsts), dtype=np.int64)})
-        solved = np.zeros(len(firsts), np.bool_)
-        solved[self.match(step.inner, seed).codes[_TUPLE]] = True
+        numbers, seed = distinct_tuples(step.outer, rows)
+        solved = np.zeros(seed.count, np.bool_)
+        solved[self.match(step.inner, seed).codes[TUPLE]] = True
         return rows.kept(~solved[numbers])
-
-    def _tuples(self, names: tuple[str, ...], rows: Rows) -> tuple[IntArray, IntArray]:
-        """A number for each row, equal where the named columns are, and a row for each number."""
-        numbers = np.zeros(rows.count, np.int64)
-        count = 1
-        for name in names:
-            codes = rows.codes[name]
-            values, place = distinct(codes, int(codes.max()) + 1)
-            numbers = numbered(numbers * len(values) + place)[1] if count > 1 else place
-            count = int(numbers.max()) + 1
-        firsts = np.empty(count, np.int64)
-        firsts[numbers] = np.arange(rows.count)
-        return numbers, firsts
 
     def _compared(self, comparison: Comparison, rows: Rows) -> BoolArray:
         left, right = self.value(comparison.left, rows), self.value(comparison.right, rows)
@@ -227,6 +216,21 @@ class Matcher:
             return self._session.nodes(operand.node.name).ids_of(rows.codes[operand.variable])
         run = self._session.run
         return constant_array(evaluate(operand, run.params, run.now), operand.type, rows.count)
+
+
+def distinct_tuples(names: tuple[str, ...], rows: Rows) -> tuple[IntArray, Rows]:
+    """A number for each row, equal where the named columns are; and a row for each number, which it has."""
+    numbers = np.zeros(rows.count, np.int64)
+    count = 1
+    for name in names:
+        codes = rows.codes[name]
+        values, place = distinct(codes, int(codes.max()) + 1)
+        numbers = numbered(numbers * len(values) + place)[1] if count > 1 else place
+        count = int(numbers.max()) + 1
+    firsts = np.empty(count, np.int64)
+    firsts[numbers] = np.arange(rows.count)
+    codes_of = {name: rows.codes[name][firsts] for name in names}
+    return numbers, Rows(count, {**codes_of, TUPLE: np.arange(count, dtype=np.int64)})
 
 
 def _nothing() -> IntArray:

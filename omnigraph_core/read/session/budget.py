@@ -68,6 +68,12 @@ class Budget:
         self._held += size
         self.check_bytes(rows, self._held)
 
+    def part(self, share: int) -> Budget:
+        """For a part of the read: nothing held yet, a share of the memory, and the same time limit."""
+        part = Budget(None, max(1, self.memory_bytes // share))
+        part._timeout, part._deadline = self._timeout, self._deadline
+        return part
+
     def begin_again(self) -> None:
         """Nothing is held any more; the time that has passed has."""
         self._held = 0

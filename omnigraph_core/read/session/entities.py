@@ -317,13 +317,25 @@ class Entities:
         if not isinstance(numbers, NodeNumbers) or not numbers.is_scan_order or not len(codes):
             return None
         positions = self.positions_of(codes)
-        rows = pa.concat_tables(
-            [self._empty(names), *(pa.Table.from_batches([each]) for each in self.batches(names, None))]
-        )
-        self._budget.check_bytes(rows.num_rows, rows.nbytes)
-        if rows.num_rows != len(numbers) or (positions < 0).any():
+        if (positions < 0).any():
             return None
-        return rows.take(pa.array(positions))
+        order = np.argsort(positions, kind="stable")
+        wanted = positions[order]
+        pieces, rows, size = [self._empty(names)], 0, 0
+        for batch in self.batches(names, None):
+            first, last = np.searchsorted(wanted, [rows, rows + batch.num_rows])
+            some = batch.take(pa.array(wanted[first:last] - rows))
+            rows, size = rows + batch.num_rows, size + some.nbytes
+            self._budget.check_bytes(len(codes), size)
+            pieces.append(pa.Table.from_batches([some]))
+        if rows != len(numbers):
+            return None
+        found = pa.concat_tables(pieces)
+        if np.array_equal(wanted, positions):
+            return found
+        places = np.empty(len(codes), np.int64)
+        places[order] = np.arange(len(codes))
+        return found.take(pa.array(places))
 
     def keep(self, name: str, codes: IntArray, pieces: Sequence[pa.Array]) -> None:
         column = self._columns.setdefault(name, KeptColumn())

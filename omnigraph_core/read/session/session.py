@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # What an open table is expected to take.
 _TABLE_BYTES = 1 << 16
 
+# What a part of a read may hold of the memory of the whole: sorting and grouping have theirs, and so have
+# rows on their way from one part to the next.
+_PART_SHARE = 4
+
 
 class Session:
     """One read of one snapshot. Every type is opened at the version the snapshot pins, once."""
@@ -40,11 +44,13 @@ class Session:
         settings: Settings,
         cache: ReadCache,
         store: TopologyStore | None = None,
+        whole: Session | None = None,
     ) -> None:
+        """`whole` is the session that this one is a part of."""
         self.schema = schema
         self.run = run
         self.budget = budget
-        self.statistics = Statistics()
+        self.statistics: Statistics = Statistics() if whole is None else whole.statistics.summed()
         self.settings = settings
         self._tables = tables
         self._snapshot = snapshot
@@ -53,12 +59,25 @@ class Session:
         self._entities: dict[str, Entities] = {}
         self.cache = cache
         mode = settings.traversal_mode
-        self._index = TopologyIndex(tables, cache, store)
+        self._store = store
+        self._index: TopologyIndex = TopologyIndex(tables, cache, store) if whole is None else whole._index
         self.topology = Topology(self.nodes, self.entities, mode, budget, self.statistics, cache, self._index)
 
     @property
     def storage(self) -> Storage:
         return self._tables.storage
+
+    def part(self, *, is_least: bool = False) -> Session:
+        """For a part of the same read, which has met nothing; it may hold less, unless it is the least."""
+        budget = self.budget.part(1 if is_least else _PART_SHARE)
+        rest = self._tables, self._snapshot, self.schema, self.run
+        return Session(*rest, budget, self.settings, self.cache, self._store, self)
+
+    def forget(self) -> None:
+        """Let go of everything that was met and read."""
+        self._entities.clear()
+        self.topology.forget()
+        self.budget.begin_again()
 
     def nodes(self, type_name: str) -> Entities:
         return self.entities(self.schema.node(type_name))

@@ -42,6 +42,9 @@ class Statistics:
             step.seconds = time.perf_counter() - began
             self._open.pop()
 
+    def summed(self) -> SummedStatistics:
+        return SummedStatistics(_whole=self)
+
     def count_read(self, rows: int, size: int) -> None:
         if self._open:
             self._open[-1].rows_read += rows
@@ -51,3 +54,23 @@ class Statistics:
         """How the step that is open is being done, where there is a choice."""
         if self._open:
             self._open[-1].note = text
+
+
+@dataclass(slots=True)
+class SummedStatistics(Statistics):
+    """Of a part of a read: what it reads counts for the open step of the whole; its own are forgotten."""
+
+    _whole: Statistics = field(default_factory=Statistics)
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[StepStatistics]:
+        yield StepStatistics(text, 0)
+
+    def summed(self) -> SummedStatistics:
+        return self
+
+    def count_read(self, rows: int, size: int) -> None:
+        self._whole.count_read(rows, size)
+
+    def note(self, text: str) -> None:
+        """There are many parts, and each may be done in another way."""
