@@ -23,7 +23,7 @@ from omnigraph_core import layout
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.schema.arrow import table_schema
-from omnigraph_core.settings import Settings, load_settings
+from omnigraph_core.settings import load_settings
 from omnigraph_core.tables.refs import control_table
 from tests.support import warm
 from tests.support.processes import REPOSITORY, clean_environment
@@ -36,6 +36,8 @@ from tests.support.writers import check_audits, check_whole, open_graph, write_t
 TTL_FIRST_S = 1
 TTL_MAX_S = 16
 SEED_VARIABLE = "PAUSED_WRITERS_SEED"
+# Looking at everything takes longer with every commit there is: from then on another graph is used.
+PAUSES_A_WORLD = 8
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,13 @@ SIZES = [
 
 
 class World:
-    """One graph on S3 for all pauses of a scene, and everything that anybody was told about it."""
+    """One graph on S3 for several pauses of a scene, and everything that anybody was told about it."""
 
-    def __init__(self, place: str, environment: dict[str, str], settings: Settings) -> None:
-        self.place, self.environment, self.settings = place, environment, settings
+    def __init__(self, place: str, environment: dict[str, str], ttl_s: float = TTL_FIRST_S) -> None:
+        self.place, self.environment = place, environment
+        self.settings = settings = load_settings(environment, Path("/"))
         self.told: dict[str, set[str]] = {"main": {"first"}}
-        self._ttl_s = TTL_FIRST_S
+        self.ttl_s = ttl_s
         self._numbers = 0
         write_three(Graph.init(place, PEOPLE, settings), "first")
 
@@ -100,10 +103,10 @@ class World:
 
     @property
     def short_lease(self) -> dict[str, str]:
-        return self.environment | {"OMNIGRAPH_LEASE_TTL": str(self._ttl_s)}
+        return self.environment | {"OMNIGRAPH_LEASE_TTL": str(self.ttl_s)}
 
     def lengthen_lease(self) -> None:
-        self._ttl_s = min(2 * self._ttl_s, TTL_MAX_S)
+        self.ttl_s = min(2 * self.ttl_s, TTL_MAX_S)
 
     def branch_for(self, scene: Scene) -> str:
         if not scene.own_branch:
@@ -236,22 +239,30 @@ def test_a_sleeper_does_no_harm_wherever_it_falls_asleep(
     name: str, count: int | None, environment: dict[str, str], s3_location: Callable[[], str]
 ) -> None:
     scene = SCENES[name]
-    world = World(s3_location(), environment, load_settings(environment, Path("/")))
+    world = World(s3_location(), environment)
+    places = left_in_peace(world, scene)
+    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
+    random.Random(seed).shuffle(places)
+    reached = 0
+    for number, place in enumerate(places):
+        if reached == count:
+            break
+        if number % PAUSES_A_WORLD == PAUSES_A_WORLD - 1:
+            world = World(s3_location(), environment, world.ttl_s)
+            left_in_peace(world, scene)
+        try:
+            reached += pause(world, scene, place)
+        except Exception as error:
+            raise AssertionError(f"asleep at {place}; again with {SEED_VARIABLE}={seed}") from error
+    assert reached >= (count or len(places) / 2), "the pauses missed their places"
+
+
+def left_in_peace(world: World, scene: Scene) -> list[Place]:
+    """Where a process comes by that nobody disturbs."""
     process, branch, doubtful = begin(world, scene, None)
     peaceful = ended(process)
     assert peaceful.error is None, peaceful
     world.told[branch] |= set(world.people(branch)) & doubtful
     least = 4 if scene.verb in UPKEEP else 8
     assert len(peaceful.passed) >= least, f"the recording saw almost no failpoint: {peaceful.passed}"
-    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
-    places = list(peaceful.passed)
-    random.Random(seed).shuffle(places)
-    reached = 0
-    for place in places:
-        if reached == count:
-            break
-        try:
-            reached += pause(world, scene, place)
-        except Exception as error:
-            raise AssertionError(f"asleep at {place}; again with {SEED_VARIABLE}={seed}") from error
-    assert reached >= (count or len(places) / 2), "the pauses missed their places"
+    return list(peaceful.passed)

@@ -25,6 +25,7 @@ RENAMED = (
     "tests/concurrent/test_renamed_meanwhile.py"
     "::test_a_branch_that_was_renamed_meanwhile_is_not_taken_for_the_one_of_the_name"
 )
+PAUSED_VERBS = "tests/crash/test_paused_verbs.py"
 RETRIES = "tests/crash/test_paused_retries.py"
 PAUSED_INIT = "tests/crash/test_paused_init.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
@@ -472,6 +473,22 @@ def init_writes_over_schema_files(plant: Plant) -> None:
             faults.hit(f"schema.promoted.{path}")
 
     plant.replace(files, "project_schema", lambda original: project)
+
+
+@bug(
+    f"{PAUSED_VERBS}::test_a_verb_that_slept_harms_nobody[load --from beside a new branch, one step]",
+    r"BranchNotFound: branch 'b0' does not exist",
+)
+def forget_a_branch_by_its_name(plant: Plant) -> None:
+    """A load --from that failed removes whatever branch has the name by then."""
+    from omnigraph_core.write import provisional
+
+    def forget(door: Any, record: Any, held: Any) -> bool:
+        if (fork := door.manifest.branches().get(record.branch)) is not None:
+            provisional.remove_branch(door, record.branch, fork.identity, held)
+        return True
+
+    plant.replace(provisional, "_forget", lambda original: forget)
 
 
 @bug(f"{RETRIES}::test_nothing_is_asked_for_again_without_the_lease[branch delete]", r"assert \(True, <class")
