@@ -420,13 +420,13 @@ def test_a_probe_is_made_once_and_before_everything_else(
     proxy: FaultProxy, place: str, truth: S3ControlStore
 ) -> None:
     storage = open_storage(parse_location(place, Path("/")), load_settings(environment_of(proxy.endpoint)))
-    assert proxy.seen == []
+    assert proxy.requests == []
     proxy.spoil("LIST", "", "status", status=403)
     with pytest.raises(StorageError):
         storage.control.put("a", b"x")
-    assert [operation for operation, _ in proxy.seen] == ["LIST"]
+    assert [each.operation for each in proxy.requests] == ["LIST"]
     storage.probe()
     storage.control.put("a", b"x")
     storage.probe()
-    assert [operation for operation, _ in proxy.seen] == ["LIST", "LIST", "PUT"]
+    assert [each.operation for each in proxy.requests] == ["LIST", "LIST", "PUT"]
     assert truth.exists("a")

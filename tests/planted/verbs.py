@@ -26,6 +26,10 @@ RENAMED = (
     "::test_a_branch_that_was_renamed_meanwhile_is_not_taken_for_the_one_of_the_name"
 )
 PAUSED_VERBS = "tests/crash/test_paused_verbs.py"
+GUARDED = (
+    "tests/crash/test_guarded_requests.py"
+    "::test_what_others_may_have_replaced_is_changed_right_after_a_look_at_the_lease"
+)
 RETRIES = "tests/crash/test_paused_retries.py"
 PAUSED_INIT = "tests/crash/test_paused_init.py"
 MERGED_ROWS = "tests/unit/merge/test_rows.py"
@@ -504,6 +508,13 @@ def ask_about_the_lease_once(plant: Plant) -> None:
         return delete
 
     plant.replace(S3ControlStore, "delete", once)
+
+
+@bug(f"{GUARDED}[refs]", r"'delete the tag: DELETE ")
+def delete_without_a_look_at_the_lease(plant: Plant) -> None:
+    from omnigraph_core.storage.s3 import S3ControlStore
+
+    plant.replace(S3ControlStore, "delete", lambda original: lambda self, path, *guard: original(self, path))
 
 
 # ---- names given away meanwhile ----

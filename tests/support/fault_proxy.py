@@ -75,11 +75,28 @@ class Request:
     @property
     def path(self) -> str:
         """The object, the first of several that are deleted, or for a listing the prefix that is listed."""
+        if deleted := self._deleted:
+            return deleted[0]
         path, _, query = self.target.partition("?")
-        if self.method == "POST" and (key := re.search(rb"<Key>([^<]*)</Key>", self.body)):
-            return f"{path}/{key[1].decode()}"
         prefix = parse_qs(query).get("prefix", [""])[0] if self.operation == "LIST" else ""
         return unquote(f"{path}/{prefix}" if prefix else path)
+
+    @property
+    def paths(self) -> list[str]:
+        """All objects that it is about."""
+        return self._deleted or [self.path]
+
+    @property
+    def _deleted(self) -> list[str]:
+        """Those of a request to delete several."""
+        if self.method != "POST":
+            return []
+        path, _, _ = self.target.partition("?")
+        return [f"{path}/{key.decode()}" for key in re.findall(rb"<Key>([^<]*)</Key>", self.body)]
+
+    @property
+    def is_conditional(self) -> bool:
+        return re.search(rb"(?i)\r\nif-(none-)?match:", self.head) is not None
 
     @property
     def operation(self) -> str:
@@ -97,7 +114,7 @@ class FaultProxy:
 
     upstream_port: int
     port: int = 0
-    seen: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     _rules: list[Rule] = field(default_factory=list)
     _under_way: int = 0
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -131,7 +148,8 @@ class FaultProxy:
     def count(self, operation: Operation, path: str = "") -> int:
         """How many such requests have come in."""
         with self._guard:
-            return sum(op == operation and bool(re.search(path, where)) for op, where in self.seen)
+            asked = [each.path for each in self.requests if each.operation == operation]
+            return sum(bool(re.search(path, each)) for each in asked)
 
     def settle(self, within_s: float = 120.0) -> None:
         """Wait until everything that is to land late has landed."""
@@ -142,7 +160,7 @@ class FaultProxy:
 
     def _rule_for(self, request: Request) -> Rule | None:
         with self._guard:
-            self.seen.append((request.operation, request.path))
+            self.requests.append(request)
             return next((rule for rule in self._rules if rule.applies(request)), None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
