@@ -35,13 +35,13 @@ from omnigraph_core.read.plan.conditions import Run, variables_of
 from omnigraph_core.read.plan.planner import Planner
 from omnigraph_core.read.plan.steps import MatchPlan
 from omnigraph_core.read.session.budget import Budget, TooManyRows
-from omnigraph_core.read.session.entities import ROW_ID
 from omnigraph_core.read.session.session import Session
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import PropertyType, Scalar, Schema
 from omnigraph_core.schema.arrow import arrow_type
 from omnigraph_core.settings import Settings
 from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.keys import ROW_ID
 from omnigraph_core.topology.cache import ReadCache
 from omnigraph_core.topology.format import NotTopology
 from omnigraph_core.topology.store import TopologyStore

@@ -15,6 +15,9 @@ from omnigraph_core.tables.refs import TableRef
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ROW_ID = "_rowid"
+"""What Lance calls the column that says what indexes of a table call a row."""
+
 KEY = "id"
 
 

@@ -19,6 +19,7 @@ from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.failures import lance_failures
 from omnigraph_core.tables.indexes import IndexKind, IndexSpec, find_index, is_like_ours
+from omnigraph_core.tables.keys import ROW_ID
 from omnigraph_core.tables.physical import take_rows
 from omnigraph_core.tables.places import place_inside
 from omnigraph_core.tables.words import Words
@@ -38,7 +39,7 @@ SATURATION = 1.2
 LENGTH_SHARE = 0.75
 
 _LENGTH_FILES = "_docs.lance"
-_ROW_ID, _LENGTH = "_rowid", "_num_tokens"
+_LENGTH = "_num_tokens"
 
 _SAMPLED_TEXTS = 4
 _WEIGHTS_DIFFER_MAX = 1e-5
@@ -99,7 +100,7 @@ def _are_there(table: Table, fragments: frozenset[int], row_ids: Whole) -> npt.N
     import numpy as np
 
     rows = table.scan([], with_row_id=True, fragment_ids=sorted(fragments)).read_all()
-    there = np.sort(rows.column(_ROW_ID).to_numpy().astype(np.int64))
+    there = np.sort(rows.column(ROW_ID).to_numpy().astype(np.int64))
     return places_among(there, row_ids) >= 0
 
 
@@ -120,10 +121,10 @@ def _length_files(storage: Storage, table: Table, built: BuiltIndex) -> list[tup
             with lance_failures(table.ref, "reading an index of"):
                 reader = LanceFileReader(uri, storage_options=storage.lance_options)
                 rows = reader.read_all().to_table()
-            if not {_ROW_ID, _LENGTH} <= set(rows.column_names):
+            if not {ROW_ID, _LENGTH} <= set(rows.column_names):
                 return []
             found.append(
-                (rows[_ROW_ID].to_numpy().astype(np.int64), rows[_LENGTH].to_numpy().astype(np.int64))
+                (rows[ROW_ID].to_numpy().astype(np.int64), rows[_LENGTH].to_numpy().astype(np.int64))
             )
     return found
 
@@ -183,7 +184,7 @@ def _scored(
             with_row_id=True,
             fast_search=True,
         ).to_table()
-    places = known.places_of(found.column(_ROW_ID).to_numpy().astype(np.int64))
+    places = known.places_of(found.column(ROW_ID).to_numpy().astype(np.int64))
     order = np.argsort(places)
     order = order[places[order] >= 0]
     return places[order], found.column("_score").to_numpy().astype(np.float64)[order]

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _CHANGED_SHARE = 4
 _CHANGED_ROWS_MIN = 20_000
 
+# Looking up a node without an index of the topology, and how much of that opening one costs.
+_LOOK_UP_S = 0.5e-3
+_OPENED_AFTER_S = 2e-3
+
 EDGE_COLUMNS = (SRC_COLUMN, DST_COLUMN)
 NODE_COLUMNS = (ID_COLUMN,)
 
@@ -130,7 +134,26 @@ class TopologyIndex:
             except (NotTopology, KeyError):
                 return None
             self._cache.put(key, known, known.nbytes)
+        if known is not None:
+            opened: CacheKey[tuple[StoredNodes, NodeNumbers]] = CacheKey(("opened nodes", entry))
+            self._cache.put(opened, (stored, known), 0)
         return known
+
+    def numbers_at_hand(self, table: Table, entry: SubTableEntry) -> NodeNumbers | None:
+        """The same for a single look-up, which alone is not worth opening an index for, nor fetching one.
+
+        Once a process has looked up a few, files of this machine are mapped.
+        """
+        if self._store is None:
+            return None
+        opened: CacheKey[tuple[StoredNodes, NodeNumbers]] = CacheKey(("opened nodes", entry))
+        known = self._cache.get(opened)
+        if known is not None:
+            return known[1] if self._store.are_whole(known[0].files) else None
+        key: CacheKey[NodeNumbers] = CacheKey(("looked up", entry))
+        self._cache.spend(key, _LOOK_UP_S)
+        is_worth_it = self._cache.spent(key) > _OPENED_AFTER_S and self._tables.storage.location.is_local
+        return self.numbers(table, entry) if is_worth_it else None
 
     def edges(
         self,

@@ -19,6 +19,7 @@ from omnigraph_core.graph import Graph
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.settings import Settings, TraversalMode
 from omnigraph_core.topology.format import NotTopology, decoded, encoded, is_sound
+from omnigraph_core.topology.node_numbers import NodeNumbers
 
 SCHEMA = "node P { k: String @key i: I32? } edge K: P -> P { w: I32? }"
 HOPS = 'query q() { match { $a: P { k: "n0" } $a k{1,3} $b } return { $b.k as b, $b.i as i } order { b } }'
@@ -87,6 +88,58 @@ def test_nodes_that_came_and_went_are_told_apart(graph: Graph) -> None:
     expected, _ = answers(graph, TraversalMode.INDEXED)
     assert answers(graph) == (expected, True)
     assert {"b": "new", "i": 99} in expected[0]
+
+
+LOOK_UP = "query q($k: String) { match { $a: P { k: $k } } return { $a.k as k, $a.i as i } }"
+ONE_HOP = "query q($k: String) { match { $a: P { k: $k } $a k $b } return { $a.i as i, $b.k as b } }"
+ALL = "query q() { match { $a: P } return { $a.k as k, $a.i as i } }"
+ALL_HOPS = "query q() { match { $a: P $a k $b } return { $a.k as k, $a.i as i, $b.k as b } }"
+
+
+def test_nodes_are_looked_up_where_an_index_says_they_are(graph: Graph) -> None:
+    """Rows that moved, went, came back and came since, on each branch and at an older commit."""
+    before = graph.snapshot().head
+    assert before is not None
+    graph.create_branch("side")
+    graph.change('query q() { update P set { i: 100 } where k = "n3" }')
+    graph.change('query q() { update P set { i: 101 } where k = "n3" }', branch="side")
+    graph.change('query q() { delete P where k = "n8" }')
+    _load(graph, [{"type": "P", "data": {"k": key, "i": 7}} for key in ("n8", "new")])
+    graph.change('query q() { delete P where k = "n9" }', branch="side")
+    plain = Graph.open(graph.location.uri, replace(graph.settings, traversal_mode=TraversalMode.INDEXED))
+    places: list[dict[str, Any]] = [{}, {"branch": "side"}, {"ref": before.commit_id}]
+    for at in places:
+        rows = plain.query(ALL, **at).to_pylist()
+        hops = plain.query(ALL_HOPS, **at).to_pylist()
+        for key in [*(f"n{number}" for number in range(12)), "new", "none"]:
+            expected = [
+                [{name: row[name] for name in names} for row in of if row["k"] == key]
+                for of, names in ((rows, "ki"), (hops, "ib"))
+            ]
+            found = [
+                graph.query(source, params={"k": key}, **at).to_pylist() for source in (LOOK_UP, ONE_HOP)
+            ]
+            assert found == expected, (key, at)
+    assert graph.query(LOOK_UP, params={"k": "n3"}).to_pylist() == [{"k": "n3", "i": 100}]
+    assert graph.query(LOOK_UP, params={"k": "n3"}, branch="side").to_pylist() == [{"k": "n3", "i": 101}]
+
+
+def test_a_look_up_believes_no_index_that_names_another_row(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def next_row(self: NodeNumbers, numbers: Any) -> Any:
+        asked.append(len(numbers))
+        return row_ids(self, numbers) + 1
+
+    row_ids = NodeNumbers.row_ids
+    monkeypatch.setattr(NodeNumbers, "row_ids", next_row)
+    graph.query(HOPS.replace(", $b.i as i", ""))
+    for number in (2, 5, 39):
+        found = graph.query(LOOK_UP, params={"k": f"n{number}"}).to_pylist()
+        assert found == [{"k": f"n{number}", "i": number}]
+    assert len(asked) >= 3
 
 
 def test_an_edge_between_nodes_that_are_known_is_found_in_any_order_of_meeting_them(graph: Graph) -> None:

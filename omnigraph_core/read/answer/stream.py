@@ -131,6 +131,12 @@ class StreamedRead(PassingRead):
         session = self._session
         entities = session.nodes(self._scan.node.name)
         names = list(dict.fromkeys(map(self._column, filter(_is_read, wanted)))) or [ID_COLUMN]
+        sole = self._scan.sole
+        if sole is not None and entities.is_id(sole[0]):
+            rows = entities.with_id(sole[1], names)
+            if rows is not None:
+                yield [self._value(each, rows.to_batches()[0]) for each in wanted], 1
+                return
         way = scan_way(entities, self._scan)
         size = min(_BATCH_BYTES_MAX, max(1 << 18, session.budget.memory_bytes // _MEMORY_PARTS))
         reader = entities.table.scan(

@@ -99,6 +99,10 @@ class Matcher:
 
     def _scanned(self, step: ScanNodes) -> IntArray:
         entities = self._session.nodes(step.node.name)
+        if step.sole is not None and entities.is_id(step.sole[0]) and not step.searches:
+            codes = entities.scan_one(step.sole[1], step.columns)
+            if codes is not None:
+                return codes
         if not step.searches:
             return entities.scan(step.where, step.columns, scan_way(entities, step))
         return entities.codes_of(self.found(entities, step))

@@ -61,6 +61,8 @@ class Conditions:
     where: dict[str, list[str]] = field(default_factory=dict)
     equalities: dict[str, set[str]] = field(default_factory=dict)
     """Properties of a variable that are compared with one value."""
+    texts: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Properties of a variable that are compared with one text, and the text."""
     ranges: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Of a variable, the properties that are to lie on one side of a value, and the SQL that says so."""
     searches: dict[str, list[TextSearch]] = field(default_factory=dict)
@@ -70,6 +72,12 @@ class Conditions:
 
     def where_of(self, variable: str) -> str | None:
         return " AND ".join(f"({text})" for text in self.where.get(variable, ())) or None
+
+    def sole_text(self, variable: str) -> tuple[str, str] | None:
+        """A property and the text it is to equal, if that is all that is asked of a variable."""
+        texts = self.texts.get(variable, {})
+        is_all = len(self.where.get(variable, ())) == len(texts) == 1
+        return next(iter(texts.items())) if is_all else None
 
     def searches_of(self, variable: str) -> tuple[TextSearch, ...]:
         return tuple(self.searches.get(variable, ()))
@@ -83,7 +91,7 @@ def sort_clauses(clauses: Iterable[MatchClause], run: Run) -> Conditions:
             for test in clause.tests:
                 _add(found, clause.variable, pattern_sql(test, run.params, run.now))
                 if not test.type.is_list:
-                    found.equalities.setdefault(clause.variable, set()).add(test.property)
+                    _equal(found, clause.variable, test.property, evaluate(test.value, run.params, run.now))
         elif isinstance(clause, EdgeTraversal):
             found.nodes.setdefault(clause.left, None)
             found.nodes.setdefault(clause.right, None)
@@ -120,9 +128,15 @@ def _push(found: Conditions, use: PropertyUse, operator: Operator, value: object
     sql = _pushed(use, operator, value)
     _add(found, use.variable, sql)
     if operator is Operator.EQ:
-        found.equalities.setdefault(use.variable, set()).add(use.property)
+        _equal(found, use.variable, use.property, value)
     elif operator in _RANGES and not use.type.is_list and not isinstance(sql, NoMatch):
         found.ranges.setdefault(use.variable, {}).setdefault(use.property, []).append(sql)
+
+
+def _equal(found: Conditions, variable: str, name: str, value: object) -> None:
+    found.equalities.setdefault(variable, set()).add(name)
+    if isinstance(value, str):
+        found.texts.setdefault(variable, {})[name] = value
 
 
 def _pushed(use: PropertyUse, operator: Operator, value: object) -> Sql:

@@ -32,6 +32,7 @@ from omnigraph_core.read.plan.steps import (
     Step,
 )
 from omnigraph_core.schema import EntityType, NodeType, Schema
+from omnigraph_core.tables.keys import ROW_ID
 from omnigraph_core.topology.selection import EdgeSelection
 
 _REVERSED = {
@@ -201,7 +202,9 @@ class _MatchSteps:
             self._comparisons.remove(comparison)
         where, searches = self._conditions.where_of(variable), self._conditions.searches_of(variable)
         carried = tuple(
-            name for name in self._planner.carried(variable) if node.find_property(name) is not None
+            name
+            for name in self._planner.carried(variable)
+            if name == ROW_ID or node.find_property(name) is not None
         )
         estimate = max(1, round(self._expected(variable)))
         single = self._is_single(variable)
@@ -211,6 +214,7 @@ class _MatchSteps:
             scan,
             ranges=tuple((name, " AND ".join(f"({sql})" for sql in texts)) for name, texts in ranges.items()),
             equal=frozenset(self._conditions.equalities.get(variable, ())),
+            sole=self._conditions.sole_text(variable),
         )
         self._steps.append(scan)
         self.bound[variable] = node

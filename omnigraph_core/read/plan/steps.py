@@ -41,6 +41,8 @@ class ScanNodes:
     """Properties that are to lie in a range, and the conditions as SQL."""
     equal: frozenset[str] = frozenset()
     """Properties that are to equal a value."""
+    sole: tuple[str, str] | None = None
+    """A property and the text it is to equal, if that is the whole filter."""
 
     def __str__(self) -> str:
         text = f"scan {self.node.name} as {shown(self.variable)}{_conditions(self.where, self.searches)}"

@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_core.read.search.pieces import pieces
-from omnigraph_core.read.session.entities import ROW_ID, Entities
+from omnigraph_core.read.session.entities import Entities
 from omnigraph_core.records import dataclass
+from omnigraph_core.tables.keys import ROW_ID
 from omnigraph_core.tables.postings import (
     OCCURRENCES_MAX,
     SATURATION,

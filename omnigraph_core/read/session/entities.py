@@ -20,7 +20,7 @@ from omnigraph_core.read.session.kept_columns import KeptColumn, Positions, name
 from omnigraph_core.schema import EntityType
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
-from omnigraph_core.tables.keys import are_few, in_filter
+from omnigraph_core.tables.keys import ROW_ID, are_few, in_filter
 from omnigraph_core.tables.physical import take_rows
 from omnigraph_core.topology.arrays import distinct, is_among
 from omnigraph_core.topology.cache import CacheKey, ReadCache
@@ -40,9 +40,6 @@ _FOUND_DIRECTLY_MAX = 1_000
 # So many rows are taken by their row ids; of more than such a part of a table, the columns are read.
 _TAKEN_MIN = 1_000
 _ROWS_PER_TAKEN = 20
-
-ROW_ID = "_rowid"
-"""Read like a property: what indexes of the table call a row."""
 
 # One look-up names at most so many ids, so that the text of a filter stays small.
 _IDS_PER_FILTER = 20_000
@@ -116,9 +113,7 @@ class Entities:
         found = table.find(ids)
         if self.codes_are_positions:
             return found
-        codes = self._translation(table).codes[found].astype(np.int64)
-        codes[found < 0] = -1
-        return codes
+        return self._translation(table).codes_at(found)
 
     @property
     def numbered_by(self) -> str | None:
@@ -162,13 +157,13 @@ class Entities:
         if self.codes_are_positions:
             return positions
         known = self._translation(table)
-        codes = known.codes[positions]
+        codes = known.codes_at(positions)
         if (codes < 0).any():
             fresh, _ = distinct(positions[codes < 0], len(table))
             self._ids = pa.concat_arrays([self._ids, table.ids_at(fresh)])
             known.add(fresh)
-            codes = known.codes[positions]
-        return codes.astype(np.int64)
+            codes = known.codes_at(positions)
+        return codes
 
     def _translation(self, table: IdTable | NodeNumbers) -> Positions:
         if self._positions is None:
@@ -201,6 +196,38 @@ class Entities:
             self.codes_are_positions = self._all_are_met = True
         for position, name in enumerate(columns, 1):
             self.keep(name, codes, [batch.column(position) for batch in batches])
+        return codes
+
+    def with_id(self, text: str, columns: Sequence[str]) -> pa.Table | None:
+        """The one row with this id, if a topology index that is at hand tells which it is.
+
+        None if a scan has to look for it: an index proves that a row is there, never that none is.
+        """
+        numbers = self._numbering
+        if numbers is None and not self.table.is_foreign:
+            numbers = self._index.numbers_at_hand(self.table, self.entry)
+        if not isinstance(numbers, NodeNumbers) or self.table.is_foreign:
+            return None
+        self._budget.check_time()
+        found = numbers.find(pa.array([text], pa.utf8()))
+        if found[0] < 0:
+            return None
+        names = list(dict.fromkeys([ID_COLUMN, *columns]))
+        rows = take_rows(self.table, names, numbers.row_ids(found).tolist())
+        if rows.num_rows != 1 or rows.column(0)[0].as_py() != text:
+            return None
+        self._statistics.count_read(1, rows.nbytes)
+        return rows
+
+    def scan_one(self, text: str, columns: Sequence[str]) -> IntArray | None:
+        """The same as `scan` for the row with this id; None if a scan has to look for it."""
+        columns = [name for name in columns if name not in self._id_names]
+        rows = self.with_id(text, columns)
+        if rows is None:
+            return None
+        codes = self.met(rows.column(0).chunks)
+        for name in columns:
+            self.keep(name, codes, rows.column(name).chunks)
         return codes
 
     def passing(self, codes: IntArray, where: str) -> BoolArray:

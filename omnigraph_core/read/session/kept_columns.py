@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from omnigraph_core.topology.arrays import IntArray
 
 
+# Fewer than such a part of a type are found by sorting them, not by an array of all of it.
+_FEW = 64
+
+
 class KeptColumn:
     """Values of one property; `slots` says for each code where its value is, -1 for not read yet."""
 
@@ -50,18 +54,45 @@ class KeptColumn:
 class Positions:
     """Where entities that have been met are among all of their type, both ways; -1 for not met."""
 
-    __slots__ = ("codes", "positions")
+    __slots__ = ("_codes", "_count", "_order", "positions")
 
     def __init__(self, count: int) -> None:
-        self.codes: npt.NDArray[np.int32] = np.full(count, -1, np.int32)
+        self._count = count
+        self._codes: npt.NDArray[np.int32] | None = None
+        """By position; made once many have been met, as it is as long as the type is large."""
+        self._order: IntArray | None = None
         self.positions: IntArray = np.zeros(0, np.int64)
 
     def add(self, positions: IntArray) -> None:
         """The next codes are at these positions; an entity that is not in the table at all has none."""
         first = len(self.positions)
-        codes = np.arange(first, first + len(positions), dtype=np.int32)
-        self.codes[positions[positions >= 0]] = codes[positions >= 0]
         self.positions = np.concatenate([self.positions, positions])
+        self._order = None
+        if self._codes is not None:
+            self._enter(first)
+
+    def codes_at(self, positions: IntArray) -> IntArray:
+        """The codes of what is at these positions, of which -1 has none."""
+        if self._codes is None and (len(self.positions) + len(positions)) * _FEW > self._count:
+            self._codes = np.full(self._count, -1, np.int32)
+            self._enter(0)
+        if self._codes is not None:
+            found: IntArray = self._codes[positions].astype(np.int64)
+            found[positions < 0] = -1
+            return found
+        if not len(self.positions):
+            return np.full(len(positions), -1, np.int64)
+        if self._order is None:
+            self._order = np.argsort(self.positions, kind="stable").astype(np.int64)
+        ordered = self.positions[self._order]
+        at = np.minimum(np.searchsorted(ordered, positions), len(ordered) - 1)
+        return np.where((ordered[at] == positions) & (positions >= 0), self._order[at], -1)
+
+    def _enter(self, first: int) -> None:
+        assert self._codes is not None
+        fresh = self.positions[first:]
+        codes = np.arange(first, len(self.positions), dtype=np.int32)
+        self._codes[fresh[fresh >= 0]] = codes[fresh >= 0]
 
 
 def names_of_id(entity: EntityType) -> list[str]:
