@@ -34,6 +34,7 @@ _EXPORTS = {
     "merge.run": ("MergeConflicts", "Merged"),
     "lifecycle": ("GraphClosed", "GraphReadOnly", "OpenMode"),
     "progress": ("ProgressEvent",),
+    "query.prepared": ("PreparedQuery",),
     "read.answer.result": ("QueryResult",),
     "rules.violations": ("InvalidRecords",),
     "schema.files": ("Format",),

@@ -25,6 +25,7 @@ from omnigraph_core.load.run import Loaded as Loaded
 from omnigraph_core.merge.run import MergeConflicts as MergeConflicts
 from omnigraph_core.merge.run import Merged as Merged
 from omnigraph_core.progress import ProgressEvent as ProgressEvent
+from omnigraph_core.query.prepared import PreparedQuery as PreparedQuery
 from omnigraph_core.read.answer.result import QueryResult as QueryResult
 from omnigraph_core.rules.violations import InvalidRecords as InvalidRecords
 from omnigraph_core.schema.files import Format as Format

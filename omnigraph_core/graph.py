@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph_core.diff.touches import Touches
     from omnigraph_core.history.log import CommitLog
     from omnigraph_core.history.recoveries import Recovery
+    from omnigraph_core.query.prepared import PreparedQuery
     from omnigraph_core.read.answer.result import QueryResult
     from omnigraph_core.schema.evolve import MigrationPlan
     from omnigraph_core.write.sidecar_record import Sidecar, SidecarUnreadable
@@ -98,9 +99,19 @@ class Graph(GraphOperations):
         snapshot = self.snapshot(branch) if ref is None else self.snapshot_of(ref)
         return View(self._reads, snapshot, self._schema_of(snapshot), is_ref=ref is not None)
 
+    def prepare(self, source: str, *, name: str | None = None, source_name: str = "<query>") -> PreparedQuery:
+        """A query to be run many times, by `query`, with other parameters and on any state of the graph."""
+        arguments.texts(source=source, source_name=source_name)
+        arguments.optional_texts(name=name)
+        from omnigraph_core.query.prepared import PreparedQuery
+
+        prepared = PreparedQuery(source, name=name, source_name=source_name)
+        prepared.checked(self.at().schema)
+        return prepared
+
     def query(
         self,
-        source: str,
+        source: str | PreparedQuery,
         *,
         branch: str = layout.MAIN_BRANCH,
         ref: str | None = None,

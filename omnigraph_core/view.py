@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph_core.diff.trails import Trails
     from omnigraph_core.export.tables import TypedTable
     from omnigraph_core.history.log import CommitLog, GraphCommit
+    from omnigraph_core.query.prepared import PreparedQuery
     from omnigraph_core.read.answer.picture import Picture
     from omnigraph_core.read.answer.result import QueryResult
     from omnigraph_core.read.blob import Blob
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
     from omnigraph_core.storage.copies import LocalCopies
     from omnigraph_core.topology.cache import ReadCache
     from omnigraph_core.topology.store import TopologyStore
+
+
+# Of the sources that a process has asked last, unless they are very long.
+_PREPARED_MAX = 64
+_PREPARED_LENGTH_MAX = 10_000
 
 
 class ReadState:
@@ -44,6 +52,23 @@ class ReadState:
         self.settings = settings
         self._cache: ReadCache | None = None
         self._topology: TopologyStore | None = None
+        self._lock = threading.Lock()
+        self._prepared: OrderedDict[tuple[str, str | None, str], PreparedQuery] = OrderedDict()
+
+    def prepared(self, source: str, name: str | None, source_name: str) -> PreparedQuery:
+        """A query of a source; the last ones are kept, as most programs ask the same again and again."""
+        from omnigraph_core.query.prepared import PreparedQuery
+
+        key = source, name, source_name
+        known = self._prepared.get(key)
+        if known is None:
+            known = PreparedQuery(source, name=name, source_name=source_name)
+            if len(source) <= _PREPARED_LENGTH_MAX:
+                with self._lock:
+                    self._prepared[key] = known
+                    while len(self._prepared) > _PREPARED_MAX:
+                        self._prepared.popitem(last=False)
+        return known
 
     @property
     def cache(self) -> ReadCache:
@@ -105,7 +130,7 @@ class View:
 
     def query(
         self,
-        source: str,
+        source: str | PreparedQuery,
         *,
         name: str | None = None,
         source_name: str = "<query>",
@@ -114,17 +139,24 @@ class View:
         timeout_s: float | None = None,
         explain_only: bool = False,
     ) -> QueryResult:
-        """Run a read of a `.gq` source. With `explain_only` the result has a plan and no rows."""
-        arguments.texts(source=source, source_name=source_name)
+        """Run a read of a `.gq` source, or one that is prepared, whose names are its own.
+
+        With `explain_only` the result has a plan and no rows.
+        """
+        from omnigraph_core.query.prepared import PreparedQuery
+
+        if not isinstance(source, PreparedQuery):
+            arguments.texts(source=source)
+        arguments.texts(source_name=source_name)
         arguments.optional_texts(name=name)
         arguments.named_values("params", params)
         arguments.text_lists(param_texts=param_texts)
         arguments.seconds("timeout_s", timeout_s)
         arguments.flags(explain_only=explain_only)
         from omnigraph_core.query import as_read
-        from omnigraph_core.query.prepared import QueryRequest
 
-        checked, bound = QueryRequest(source, source_name, name, params, param_texts).prepare(self.schema)
+        prepared = self._state.prepared(source, name, source_name) if isinstance(source, str) else source
+        checked, bound = prepared.checked(self.schema), prepared.bound(params, param_texts)
         try:
             return self._reading().run(
                 as_read(checked), bound, is_ref=self._is_ref, timeout_s=timeout_s, explain_only=explain_only
