@@ -117,7 +117,12 @@ def sleeper(settings: Settings, s3_location: Callable[[], str], monkeypatch: pyt
     return Sleeper(place, settings, monkeypatch, everywhere=True)
 
 
-@pytest.mark.parametrize("name", CASES)
+SOAKED = {"tag create", "branch undelete"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.soak] if each in SOAKED else []) for each in CASES]
+)
 def test_nothing_is_asked_for_again_without_the_lease(
     name: str, proxy: FaultProxy, settings: Settings, sleeper: Sleeper
 ) -> None:
@@ -132,6 +137,7 @@ def test_nothing_is_asked_for_again_without_the_lease(
     check_left(open_graph(sleeper.place, settings), case.people, has_tag=name == "tag delete")
 
 
+@pytest.mark.soak
 def test_a_branch_that_was_deleted_again_can_still_be_brought_back(
     proxy: FaultProxy, settings: Settings, sleeper: Sleeper
 ) -> None:
