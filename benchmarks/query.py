@@ -3,8 +3,9 @@
 Every engine is a process of its own that stays open; a round asks each of them the same
 question with the same key before the next question, so that they share whatever else the
 machine is doing. What is shown are medians, the first call in a process apart, and how many
-times longer ours takes. Where engines disagree on how many rows there are, the run fails.
-`new process` is a point look-up by the command line beside `python -c "import lance"`.
+times longer ours takes; the same in CPU time, which tells more on a busy machine. Where engines
+disagree on how many rows there are, the run fails. `new process` is a question to an engine from
+its start to its end, and a point look-up by the command line beside `python -c "import lance"`.
 
     python -m benchmarks.query --nodes 1000000 --edges 10000000 --peer PYTHON --peer PYTHON
 
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks import query_data, query_ours
 
@@ -77,6 +78,19 @@ class Engine:
         if self._process is not None:
             self._process.communicate()
 
+    def new_process(self, question: str, keys: dict[str, Any]) -> tuple[float, float]:
+        """Wall and CPU milliseconds of a process that answers this and no more."""
+        start = time.perf_counter()
+        process = subprocess.Popen(self._line("ask"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert process.stdin is not None
+        process.stdin.write(json.dumps([question, keys]).encode() + b"\n")
+        process.stdin.close()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{self.name} failed at {question}")
+        return (time.perf_counter() - start) * 1000, (used.ru_utime + used.ru_stime) * 1000
+
     def _line(self, verb: str) -> list[str]:
         head, tail = self._command[:-1], self._command[-1]
         return [*head, tail, verb, *([] if self.name == "ours" else [self.name]), str(self._folder)]
@@ -97,25 +111,46 @@ def engines(
     return found
 
 
-def asked(found: list[Engine], keys: dict[str, list[Any]], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Milliseconds of every call, by question and engine."""
-    spent: dict[str, dict[str, list[float]]] = {}
-    for label, question in [*zip(QUESTIONS, QUESTIONS, strict=True), *AGAIN.items()]:
-        times: dict[str, list[float]] = {}
+Spent: TypeAlias = dict[str, dict[str, list[tuple[float, float]]]]
+"""Wall and CPU milliseconds of every call, by question and engine."""
+
+
+def asked(found: list[Engine], keys: dict[str, list[Any]], rounds: int, questions: list[str]) -> Spent:
+    spent: Spent = {}
+    again = {label: question for label, question in AGAIN.items() if question in questions}
+    for label, question in [*zip(questions, questions, strict=True), *again.items()]:
+        times: dict[str, list[tuple[float, float]]] = {}
         for number in range(rounds):
             chosen = {key: values[number] for key, values in keys.items()}
             answers = {engine.name: engine.ask(question, chosen) for engine in found}
             known = {name: answer for name, answer in answers.items() if answer is not None}
-            if len({(rows, value) for _, rows, value in known.values()}) > 1 and "nearest" not in question:
+            if len({(rows, value) for *_, rows, value in known.values()}) > 1 and "nearest" not in question:
                 raise SystemExit(f"{question}: the engines disagree: {known} for {chosen}")
-            for name, (ms, _, _) in known.items():
-                times.setdefault(name, []).append(ms)
-            if number >= 2 and max(map(statistics.median, times.values())) > SLOW_MS:
+            for name, (ms, cpu, _, _) in known.items():
+                times.setdefault(name, []).append((ms, cpu))
+            if number >= 2 and max(median(calls, 0) for calls in times.values()) > SLOW_MS:
                 break
         spent[label] = times
-        shown_times = {name: [round(each) for each in calls] for name, calls in times.items()}
+        shown_times = {name: [round(ms) for ms, _ in calls] for name, calls in times.items()}
         print(f"{label}: {shown_times}", file=sys.stderr, flush=True)
     return spent
+
+
+def asked_anew(found: list[Engine], keys: dict[str, list[Any]], rounds: int, questions: list[str]) -> Spent:
+    """Every question to a new process of every engine, in turn."""
+    spent: Spent = {}
+    for question in questions:
+        times: dict[str, list[tuple[float, float]]] = {engine.name: [] for engine in found}
+        for number in range(rounds):
+            chosen = {key: values[number] for key, values in keys.items()}
+            for engine in found:
+                times[engine.name].append(engine.new_process(question, chosen))
+        spent[f"{question}, new process"] = times
+    return spent
+
+
+def median(calls: list[tuple[float, float]], part: int) -> float:
+    return statistics.median(call[part] for call in calls)
 
 
 def new_processes(folder: Path, person: str, rounds: int) -> dict[str, float]:
@@ -137,16 +172,23 @@ def new_processes(folder: Path, person: str, rounds: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in spent.items()}
 
 
-def shown(spent: dict[str, dict[str, list[float]]], names: list[str]) -> str:
-    lines = ["| question | " + " | ".join(f"{name} ms (first)" for name in names) + " | ours ÷ best peer |"]
-    lines.append("|---" * (len(names) + 2) + "|")
+def shown(spent: Spent, names: list[str]) -> str:
+    """Wall medians, the first call in brackets, and CPU medians behind them."""
+    heads = ["question", *(f"{name} ms (first), CPU" for name in names), "ours ÷ best peer, CPU"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for question, times in spent.items():
         cells = []
         for name in names:
             calls = times.get(name)
-            cells.append(f"{statistics.median(calls):.1f} ({calls[0]:.0f})" if calls else "–")
-        peers = [statistics.median(times[name]) for name in names if name != "ours" and name in times]
-        ratio = f"{statistics.median(times['ours']) / min(peers):.2f}" if peers else "–"
+            shown_calls = calls and f"{median(calls, 0):.1f} ({calls[0][0]:.0f}), {median(calls, 1):.1f}"
+            cells.append(shown_calls or "–")
+        peers = [times[name] for name in names if name != "ours" and name in times]
+        ratios = [
+            median(times["ours"], part) / min(median(each, part) for each in peers)
+            for part in (0, 1)
+            if peers
+        ]
+        ratio = ", ".join(f"{each:.2f}" for each in ratios) or "–"
         lines.append(f"| {question} | {' | '.join(cells)} | {ratio} |")
     return "\n".join(lines)
 
@@ -157,6 +199,10 @@ def main() -> None:
     options.add_argument("--edges", type=int, default=10_000_000)
     options.add_argument("--docs", type=int, default=200_000)
     options.add_argument("--rounds", type=int, default=15)
+    options.add_argument("--question", action="append", choices=QUESTIONS, help="only this one")
+    options.add_argument(
+        "--anew", action="append", choices=QUESTIONS, default=[], help="ask new processes, too"
+    )
     options.add_argument("--peer", action="append", default=[], help="a Python with kuzu or duckdb")
     options.add_argument("--folder", type=Path, help="keep the databases here")
     arguments = options.parse_args()
@@ -173,9 +219,10 @@ def main() -> None:
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
         for engine in found:
             engine.start()
-        spent = asked(found, keys, arguments.rounds)
+        spent = asked(found, keys, arguments.rounds, arguments.question or QUESTIONS)
         for engine in found:
             engine.stop()
+        spent |= asked_anew(found, keys, arguments.rounds, arguments.anew)
         print(shown(spent, [engine.name for engine in found]))
         processes = new_processes(folder, keys["person"][0], arguments.rounds)
         ratio = processes["omnigraph query"] / processes["python -c 'import lance'"]
