@@ -20,9 +20,9 @@ COMMANDS = {"delete": ("delete", "dev"), "rename": ("rename", "dev", "mine")}
 
 def waits_for_refs(process: Paused) -> bool:
     """Has it come to the lock? It looks the branch up before."""
-    found = f"/proc/{process.process.pid}/fd"
+    found, lock = f"/proc/{process.process.pid}/fd", f"/{layout.LOCKS_DIR}/{layout.REFS_LOCK}."
     with suppress(OSError):
-        return any(layout.REFS_LOCK in os.readlink(f"{found}/{each}") for each in os.listdir(found))
+        return any(lock in os.readlink(f"{found}/{each}") for each in os.listdir(found))
     return False
 
 
