@@ -50,6 +50,11 @@ def _record(cls: type) -> type:
     return made
 
 
+def fields_of(record: Any) -> dict[str, Any]:
+    """The fields of a record by name, as they are: `asdict` copies all that is in them."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
 _USES_BEFORE_COMPILING = 24
 _uncompiled: list[Callable[[], None]] = []
 _LEFT_BEHIND = frozenset({"__dict__", "__weakref__"})

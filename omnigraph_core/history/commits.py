@@ -131,12 +131,17 @@ class CommitAhead:
         self._commits = commits_ref(branch.name)
         self._manifest_version = manifest_version
         self._is_ours = True
-        todo = [(tables.open(self._commits), commit_rows(head, branch, manifest_version))]
-        if head.actor_id:
-            todo.append((tables.open(_ACTORS), actor_rows(head)))
-        # A log that lacks columns gets them first, when its rows are appended.
-        ready = [(base, rows) for base, rows in todo if base.schema.names == rows.schema.names]
-        self._work = Beside(lambda: [write_ahead(tables, base, rows) for base, rows in ready])
+        commits, actors = tables.open(self._commits), tables.open(_ACTORS) if head.actor_id else None
+
+        def write() -> list[WrittenRows]:
+            todo = [(commits, commit_rows(head, branch, manifest_version))]
+            if actors is not None:
+                todo.append((actors, actor_rows(head)))
+            # A log that lacks columns gets them first, when its rows are appended.
+            ready = [(base, rows) for base, rows in todo if base.schema.names == rows.schema.names]
+            return [write_ahead(tables, base, rows) for base, rows in ready]
+
+        self._work = Beside(write)
 
     def written(self, manifest_version: int) -> Mapping[TableRef, WrittenRows]:
         """What is ready to be appended, now that the publish is known; the caller's from now on."""

@@ -12,13 +12,18 @@ from collections.abc import Mapping
 
 from omnigraph_core.fields import Fields
 from omnigraph_core.jsontext import parse_json
+from omnigraph_core.records import fields_of
 
 _DIGEST = "digest"
 
 
-def seal(content: Mapping[str, object]) -> bytes:
-    """The record as it is stored."""
-    return (json.dumps({**content, _DIGEST: _digest(content)}, ensure_ascii=False, indent=2) + "\n").encode()
+def seal(content: Mapping[str, object], *, indent: int | None = 2) -> bytes:
+    """The record as it is stored; records in it are objects of their fields.
+
+    Without `indent` it is one line, in a fifth of the time: for what every write writes.
+    """
+    whole = {**content, _DIGEST: _digest(content)}
+    return (json.dumps(whole, ensure_ascii=False, indent=indent, default=fields_of) + "\n").encode()
 
 
 def unseal(data: bytes, version: int, *, always: bool = True) -> Fields:
@@ -37,4 +42,4 @@ def unseal(data: bytes, version: int, *, always: bool = True) -> Fields:
 
 
 def _digest(content: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=fields_of).encode()).hexdigest()

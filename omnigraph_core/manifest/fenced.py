@@ -6,6 +6,7 @@ them touch one fragment, and Lance takes the first of them (`tables/fence.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -38,9 +39,12 @@ class ArrangedRows:
         return self.places[0].row_id if self.places else None
 
 
-def arranged(table: Table, state: ManifestState, rows: pa.Table) -> ArrangedRows:
+def arranged(
+    table: Table, state: ManifestState, rows: pa.Table, places: Mapping[str, RowPlace] | None = None
+) -> ArrangedRows:
     """As of exactly this version of the manifest, of which `state` is the reduction."""
-    places = known_places(state, rows)
+    if places is None:
+        places = known_places(state, rows)
     if places is None:
         places = find_places(table, OBJECT_ID, rows.column(OBJECT_ID))
     if HEAD_OBJECT_ID not in places:
@@ -72,17 +76,26 @@ class PublishAhead:
     They are right for exactly the state that its rows were checked against.
     """
 
-    def __init__(self, tables: Tables, table: Table, state: ManifestState, rows: pa.Table, operation_id: str):
-        self.arranged = arranged(table, state, rows)
+    def __init__(
+        self,
+        tables: Tables,
+        table: Table,
+        state: ManifestState,
+        rows: pa.Table,
+        places: Mapping[str, RowPlace],
+        operation_id: str,
+    ) -> None:
         self._control = tables.storage.control
         self._state = state
         self._is_ours = True
-        self._work = Beside(lambda: self._written(tables, table, operation_id))
 
-    def _written(self, tables: Tables, table: Table, operation_id: str) -> Replacement:
-        staged = stage_replacement(table, self.arranged.rows, self.arranged.places, operation_id)
-        sync_files(tables.storage, staged.files)
-        return staged
+        def write() -> tuple[ArrangedRows, Replacement]:
+            ours = arranged(table, state, rows, places)
+            staged = stage_replacement(table, ours.rows, ours.places, operation_id)
+            sync_files(tables.storage, staged.files)
+            return ours, staged
+
+        self._work = Beside(write)
 
     def is_for(self, state: ManifestState) -> bool:
         """Also False if it failed: whatever was not synced is written anew."""
@@ -91,7 +104,11 @@ class PublishAhead:
     def take(self) -> Replacement:
         """The files, which are the caller's from now on."""
         self._is_ours = False
-        return self._work.result()
+        return self._work.result()[1]
+
+    @property
+    def arranged(self) -> ArrangedRows:
+        return self._work.result()[0]
 
     def discard(self) -> None:
         """Remove the files, unless they were taken."""

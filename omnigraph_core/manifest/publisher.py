@@ -70,9 +70,10 @@ class Publisher:
             rows = checked_rows(request, state)
         except OmnigraphError:
             return None
-        if known_places(state, rows) is None:
+        places = known_places(state, rows)
+        if places is None:
             return None
-        return PublishAhead(self._tables, table, state, rows, request.head.operation_id)
+        return PublishAhead(self._tables, table, state, rows, places, request.head.operation_id)
 
     def _publish(
         self, request: Publish, guard: Guard, barrier: Barrier, ahead: PublishAhead | None

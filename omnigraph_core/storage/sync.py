@@ -21,6 +21,7 @@ import errno
 import os
 import stat
 import threading
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,16 +138,24 @@ class Syncer:
             for path in paths:
                 self._sync_path(path)
             return
-        failures = [failure for failure in self._threads().map(self._try_sync_path, paths) if failure]
-        if failures:
-            raise failures[0]
+        left, failed = deque(enumerate(paths)), dict[int, StorageFailure]()
+        helpers = [self._threads().submit(self._sync_left, left, failed) for _ in paths[1:]]
+        self._sync_left(left, failed)
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+        if failed:
+            raise failed[min(failed)]
 
-    def _try_sync_path(self, path: str) -> StorageFailure | None:
-        try:
-            self._sync_path(path)
-        except StorageFailure as failure:
-            return failure
-        return None
+    def _sync_left(self, left: deque[tuple[int, str]], failed: dict[int, StorageFailure]) -> None:
+        """Sync what nobody has begun with, until nothing is left. The caller takes part: where a disk
+        is fast, he is done before a thread has woken up."""
+        while (next_one := _taken(left)) is not None:
+            number, path = next_one
+            try:
+                self._sync_path(path)
+            except StorageFailure as failure:
+                failed[number] = failure
 
     def _sync_path(self, path: Path | str) -> None:
         if not self.enabled:
@@ -168,6 +177,13 @@ class Syncer:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="omnigraph-sync")
             return self._pool
+
+
+def _taken(left: deque[tuple[int, str]]) -> tuple[int, str] | None:
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
 
 
 def _distinct(paths: Iterable[Path | str]) -> list[str]:

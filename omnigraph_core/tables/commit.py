@@ -108,6 +108,8 @@ def is_all_ours(head: Table, since: int) -> bool:
 
 def transaction_properties(table: Table, version: int) -> Mapping[str, str]:
     """The properties of the transaction that made `version`."""
+    if version == table.version and table.known_properties is not None:
+        return table.known_properties
     return table.transaction(version).transaction_properties or {}
 
 

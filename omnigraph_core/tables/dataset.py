@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import InternalError, StorageError
@@ -216,13 +216,15 @@ _BLOB = b"lance.blob.v2"
 class Table:
     """One version of one dataset. Immutable: reading it twice gives the same answer."""
 
-    __slots__ = ("_dataset", "known_keys", "known_stretches", "ref")
+    __slots__ = ("_dataset", "known_keys", "known_properties", "known_stretches", "ref")
 
     def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
         self.ref = ref
         self._dataset = dataset
         self.known_keys: KnownKeys | None = None
         """What was looked up in this version so far, of few rows; kept by `tables/keys.py`."""
+        self.known_properties: Mapping[str, str] | None = None
+        """Those of the transaction that made this version, if this process has just committed it."""
         self.known_stretches: dict[tuple[str, ...], tuple[Stretch, ...]] = {}
         """The fragments by columns, as far as they were asked for; kept by `tables/physical.py`."""
 

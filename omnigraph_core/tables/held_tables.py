@@ -9,6 +9,10 @@ is not HEAD any more forgets it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+
+from omnigraph_core.errors import StorageError
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.refs import TableRef
 
@@ -23,6 +27,15 @@ class HeldTables(Tables):
         self._kept: dict[TableRef, Table] = {}
         self._heads: set[TableRef] = set()
         """Whose kept version is known to be HEAD; the others were asked for by their number."""
+
+    def consider(self, tables: Iterable[Table]) -> None:
+        """Tables that are open, and may be HEAD: asked before they are used as such."""
+        for table in tables:
+            self._kept.setdefault(table.ref, table)
+
+    def heads(self) -> tuple[Table, ...]:
+        """What is known to be HEAD."""
+        return tuple(self._kept[ref] for ref in self._kept if ref in self._heads)
 
     def open(self, ref: TableRef, version: int | None = None) -> Table:
         kept = self._kept.get(ref)
@@ -44,6 +57,7 @@ class HeldTables(Tables):
         self._heads.discard(ref)
 
     def _is_known_head(self, kept: Table) -> bool:
-        if kept.ref not in self._heads and self.is_head(kept):
-            self._heads.add(kept.ref)
+        with suppress(StorageError):  # Opening it says better what is wrong.
+            if kept.ref not in self._heads and self.is_head(kept):
+                self._heads.add(kept.ref)
         return kept.ref in self._heads

@@ -212,7 +212,7 @@ def _create(tables: Tables, ref: TableRef, schema: pa.Schema, operation_id: str)
     return created
 
 
-def _commit(tables: Tables, base: Table, transaction: object) -> Table:
+def _commit(tables: Tables, base: Table, transaction: Any) -> Table:
     from lance import LanceDataset
 
     try:
@@ -220,5 +220,6 @@ def _commit(tables: Tables, base: Table, transaction: object) -> Table:
     except LANCE_RAISES as error:
         tables.forget(base.ref)
         raise storage_error(base.ref, "appending to", error) from error
+    landed.known_properties = transaction.transaction_properties
     tables.keep(landed)
     return landed

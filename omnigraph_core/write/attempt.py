@@ -11,7 +11,7 @@ from omnigraph_core.manifest.snapshot import Snapshot
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema import Schema
 from omnigraph_core.storage import Lock
-from omnigraph_core.tables.dataset import Tables
+from omnigraph_core.tables.pinned import PinnedTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Attempt:
     schemas: Schemas
     lock: Lock | None = None
     """The branch's lock, when it is held for as long as the attempt lasts."""
-    pinned: Tables | None = None
+    pinned: PinnedTables | None = None
     """The tables of the graph, each version opened once for this try."""
 
     @property

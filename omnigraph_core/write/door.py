@@ -46,6 +46,7 @@ from omnigraph_core.write.freshness import (
     check_head,
     check_tables,
 )
+from omnigraph_core.write.left_open import LeftOpen
 from omnigraph_core.write.limits import OPTIMISTIC_ATTEMPTS, PLANNING_WAIT_S, REPLANS_MAX
 from omnigraph_core.write.phases import Phases, Published
 from omnigraph_core.write.plan import TableWrite, WritePlan
@@ -74,6 +75,7 @@ class Door:
         self.phases = Phases(self.manifest, self.publisher, self.recoverer)
         self.sweeper = Sweeper(self.storage, self.manifest, self.recoverer)
         self._turns = Turns()
+        self._left_open = LeftOpen()
 
     def write(
         self, branch: str, build: Callable[[Attempt], WritePlan | None], *, plans_long: bool = False
@@ -121,7 +123,8 @@ class Door:
             self.sweeper.heal(branch, lock)
         snapshot = self.manifest.snapshot(branch)
         self._turns.found(snapshot)
-        return Attempt(snapshot, self.schemas, lock, PinnedTables(self.tables))
+        pinned = PinnedTables(self.tables, self._left_open.tables(snapshot))
+        return Attempt(snapshot, self.schemas, lock, pinned)
 
     def tables_of(self, attempt: Attempt) -> Tables:
         """What the planner of an attempt reads: each version of a table is opened once."""
@@ -181,7 +184,10 @@ class Door:
                 stored = self.phases.record(sidecar)
                 self._hand_over(plan, stored, lock)
                 with Ahead(self.publisher, plan, sidecar, held) as ahead:
-                    return self.phases.carry_out(plan, stored, lock, held, ahead)
+                    published = self.phases.carry_out(plan, stored, lock, held, ahead)
+                if not published.warnings:
+                    self._left_open.leave(published.snapshot, held)
+                return published
         except (StalePlan, SchemaChanged):
             if isinstance(failure := synced.error(), SyncFailed):
                 raise failure from None  # Planned again, the same files would be synced again.
@@ -199,9 +205,11 @@ class Door:
         self.sweeper.heal(plan.branch, lock)
         current = self.manifest.snapshot(plan.branch)
         refuse_later_writes(current)
+        held.consider(self._left_open.tables(current))
         settle_history(held, self.manifest, current, lock.check)
         check_head(plan.if_commit, current)
         given, plan = plan, self._caught_up(plan, current)
+        held.consider(_planned_on(plan))
         try:
             plan.guard()
             self._check_tables(plan, current, lock, held)
@@ -284,6 +292,17 @@ class Door:
         name = layout.branch_lock(branch)
         with self.storage.locks.lock(name, doing=doing, operation_id=operation_id).acquire() as lock:
             yield lock
+
+
+def _planned_on(plan: WritePlan) -> Iterator[Table]:
+    """The tables that were planned on, where they are published: the branch still has these versions.
+
+    A fork that nobody has published may have been made anew.
+    """
+    for table in plan.tables:
+        opened = plan.attempt.pinned and plan.attempt.pinned.kept(table.ref, table.base_version)
+        if opened and table.fork is None:
+            yield opened
 
 
 def _head(plan: WritePlan, lock_token: int) -> GraphHead:

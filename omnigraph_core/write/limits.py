@@ -17,5 +17,9 @@ ALONE_AFTER_WRITES = 16
 # Seconds. So long a write waits for another before it is planned; a longer one may be beside it.
 PLANNING_WAIT_S = 2.0
 
+# A write of more tables, or of more branches since, leaves none open for the next one: memory.
+LEFT_OPEN_TABLES_MAX = 16
+LEFT_OPEN_BRANCHES_MAX = 8
+
 # How often a paused writer may slip in between our look at the head row and our fence.
 FENCE_ATTEMPTS_MAX = 5

@@ -7,7 +7,6 @@ in full or left alone. `sidecar` has its life.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
@@ -21,7 +20,7 @@ from omnigraph_core.manifest.branch import Branch, branch_name, name_of
 from omnigraph_core.manifest.request import Publish, Registration, Tombstone, Update
 from omnigraph_core.manifest.rows import GraphHead, VersionMetadata
 from omnigraph_core.patterns import pattern
-from omnigraph_core.records import dataclass
+from omnigraph_core.records import dataclass, fields_of
 from omnigraph_core.tables.durability import manifest_path
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.staged import StagedFile
@@ -171,21 +170,21 @@ def encode(sidecar: Sidecar) -> bytes:
     """JSON in the seeds' shape; on main, branches are null."""
     content: dict[str, Any] = {
         "schema_version": SIDECAR_VERSION,
-        **asdict(sidecar),
+        **fields_of(sidecar),
         "started_at": str(sidecar.started_at),
         "branch": sidecar.on.lineage,
         "branch_identity": sidecar.on.identity,
         "head": sidecar.head.to_fields(),
         "merge_source_commit_id": sidecar.head.merged_parent_commit_id,
         "additional_registrations": [
-            {**asdict(entry), "table_branch": None} for entry in sidecar.registrations
+            {**fields_of(entry), "table_branch": None} for entry in sidecar.registrations
         ],
         "tombstones": [
             {"table_key": entry.table_key, "tombstone_version": entry.version} for entry in sidecar.tombstones
         ],
     }
     del content["registrations"], content["on"]
-    return seal(content)
+    return seal(content, indent=None)
 
 
 def decode(path: str, data: bytes) -> Sidecar:

@@ -6,6 +6,7 @@ import errno
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from omnigraph_core.errors import BadDataError, OmnigraphError
 from omnigraph_core.graph import Graph
 from omnigraph_core.history.commits import CommitAhead, commits_ref, record_commit
 from omnigraph_core.ids import new_ulid
-from omnigraph_core.manifest.branch import MAIN
+from omnigraph_core.manifest.branch import MAIN, Branch
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.settings import Settings
 from omnigraph_core.storage.beside import Beside
@@ -27,7 +28,7 @@ from omnigraph_core.tables.durability import Barrier, own_files
 from omnigraph_core.tables.refs import TableRef, control_table
 from omnigraph_core.tables.stage import stage_append
 from omnigraph_core.write import door as door_module
-from omnigraph_core.write import turns
+from omnigraph_core.write import left_open, turns
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.plan import WritePlan, WriterKind
 
@@ -40,8 +41,8 @@ def graph(tmp_path: Path) -> Graph:
     return Graph.init(str(tmp_path / "g"), SCHEMA, Settings(actor="ann"))
 
 
-def insert(graph: Graph, name: str) -> None:
-    graph.change(f'query q() {{ insert Person {{ name: "{name}" }} }}')
+def insert(graph: Graph, name: str, branch: str = "main") -> None:
+    graph.change(f'query q() {{ insert Person {{ name: "{name}" }} }}', branch=branch)
 
 
 def unreferred(graph: Graph, ref: TableRef) -> set[str]:
@@ -173,6 +174,31 @@ def test_a_writer_that_meets_a_long_one_plans_beside_it(
     with other, pytest.raises(BadDataError):
         graph.door.write("main", build)
     assert [attempt.lock for attempt in attempts] == [None]
+
+
+def test_what_a_write_left_open_is_of_one_branch_and_one_head(graph: Graph) -> None:
+    insert(graph, "ann")
+    left, before = graph.door._left_open, graph.snapshot()
+    assert {table.ref.key for table in left.tables(before)} == {
+        "node:Person",
+        layout.COMMITS,
+        layout.COMMIT_ACTORS,
+    }
+    assert left.tables(replace(before, on=Branch("main", "of another"))) == ()
+    insert(Graph.open(str(graph.location.path), Settings(actor="bob")), "bob")
+    assert left.tables(graph.snapshot()) == ()
+
+
+def test_what_a_write_left_open_is_bounded(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left_open, "LEFT_OPEN_BRANCHES_MAX", 2)
+    for branch in ("one", "two", "three"):
+        graph.create_branch(branch)
+        insert(graph, branch, branch)
+    left = graph.door._left_open
+    assert [len(left.tables(graph.snapshot(branch))) for branch in ("one", "two", "three")] == [0, 3, 3]
+    monkeypatch.setattr(left_open, "LEFT_OPEN_TABLES_MAX", 2)
+    insert(graph, "more", "three")
+    assert left.tables(graph.snapshot("three")) == ()
 
 
 def test_a_call_beside_is_waited_for_and_its_failure_is_ours() -> None:
