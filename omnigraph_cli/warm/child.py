@@ -17,16 +17,30 @@ from typing import IO
 from omnigraph_cli import process
 from omnigraph_cli.entry import leave
 from omnigraph_cli.warm import wire
+from omnigraph_cli.warm.rehearsal import rehearse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal
 
 _PR_SET_PDEATHSIG = 1
 _BROKEN = 70
 Program = Callable[[bool], None]
 """What a fork does; told whether Ctrl-C may interrupt it."""
-_KEPT_SIGNALS = frozenset({signal.SIGKILL, signal.SIGSTOP})
+_KEPT_SIGNALS = frozenset({int(signal.SIGKILL), int(signal.SIGSTOP)})
+# Without the names that `signal` looks up for each number, in pages that every fork would copy.
+ALL_SIGNALS = frozenset(map(int, signal.valid_signals()))
+set_mask = _signal.pthread_sigmask
 
 
 def become(body: bytes, received: list[int], connection: socket.socket, server: int) -> wire.Request:
-    """Everything but running it. Ends the process if nobody wants it any more, or if it cannot be."""
+    """Everything but running it. Ends the process if nobody wants it any more, or if it cannot be.
+
+    Until GO it is nobody's command: the server still looks whether its code is the newest, and the
+    client may start cold. So all of this is done meanwhile, and none of it can be seen from outside.
+    """
     try:
         return _become(body, received, connection, server)
     except BaseException:
@@ -38,12 +52,7 @@ def _become(body: bytes, received: list[int], connection: socket.socket, server:
     request = wire.decoded(body)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.setsid()
-    try:
-        wanted = connection.recv(1) == wire.GO
-    except OSError:
-        wanted = False
-    if not wanted or os.getppid() != server:
-        os._exit(0)
+    client = fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, max(request.descriptors) + 1)
     connection.close()
     directory, *files = received
     os.fchdir(directory)
@@ -53,7 +62,19 @@ def _become(body: bytes, received: list[int], connection: socket.socket, server:
     _set_variables(request.environment)
     _set_streams()
     sys.argv = [os.fsdecode(each) for each in request.arguments]
+    rehearse()
+    _wait_for_go(client, server)
     return request
+
+
+def _wait_for_go(client: int, server: int) -> None:
+    try:
+        is_wanted = os.read(client, 1) == wire.GO
+    except OSError:
+        is_wanted = False
+    if not is_wanted or os.getppid() != server:
+        os._exit(0)
+    os.close(client)
 
 
 def run(request: wire.Request, program: Program) -> None:
@@ -106,12 +127,11 @@ def _stream(number: int, mode: str, errors: str, at_once: bool = False) -> io.Te
 
 def _set_signals(ignored: int, blocked: int) -> None:
     """What the client ignored is ignored, what it blocked is blocked, all else is as at a cold start."""
-    for number in signal.valid_signals() - _KEPT_SIGNALS:
-        signal.signal(number, signal.SIG_IGN if _contains(ignored, number) else signal.SIG_DFL)
-    if not _contains(ignored, signal.SIGINT):
-        signal.signal(signal.SIGINT, leave)
-    mask = [number for number in signal.valid_signals() if _contains(blocked, number)]
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for number in ALL_SIGNALS - _KEPT_SIGNALS:
+        _signal.signal(number, _signal.SIG_IGN if _contains(ignored, number) else _signal.SIG_DFL)
+    if not _contains(ignored, _signal.SIGINT):
+        _signal.signal(_signal.SIGINT, leave)
+    set_mask(_signal.SIG_SETMASK, [number for number in ALL_SIGNALS if _contains(blocked, number)])
 
 
 def _contains(mask: int, number: int) -> bool:

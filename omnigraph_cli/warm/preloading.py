@@ -7,6 +7,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from operator import ne
 from types import ModuleType
 
 from omnigraph_cli import process
@@ -69,21 +70,22 @@ def threads() -> int:
 
 
 class LoadedFiles:
-    """Every file that a module came from, as it was when it was loaded."""
+    """Every file that a module came from, as it was when it was loaded.
+
+    The names are copies. A module's own would each be on a page of its own, and looking at it, which
+    counts a reference, would copy that page whenever a fork is alive.
+    """
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         found = {getattr(module, "__file__", None) for module in tuple(modules)}
-        self._names = tuple(name for name in found if name is not None)
-        self._stamps = self._now()
+        self._names = [os.fsencode(name) for name in found if name is not None]
+        self._stamps = [_stamp(name) for name in self._names]
 
     def have_changed(self) -> bool:
-        return self._stamps != self._now()
-
-    def _now(self) -> list[Stamp | None]:
-        return [_stamp(name) for name in self._names]
+        return any(map(ne, self._stamps, map(_stamp, self._names)))
 
 
-def _stamp(file: str) -> Stamp | None:
+def _stamp(file: bytes) -> Stamp | None:
     try:
         found = os.stat(file)
     except OSError:

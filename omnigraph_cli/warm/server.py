@@ -199,21 +199,25 @@ class Server:
         if refusal is not None:
             self._refuse(client, refusal)
             return None
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = child.set_mask(signal.SIG_BLOCK, child.ALL_SIGNALS)
         own = os.getpid()
         try:
             pid = _fork()
         except OSError as error:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            child.set_mask(signal.SIG_SETMASK, before)
             self._refuse(client, f"the server cannot fork: {error.strerror}")
             return None
         if pid == 0:
             return self._become(client, bytes(body), own)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        child.set_mask(signal.SIG_SETMASK, before)
         client.pid = pid
         self._by_pid[pid] = client
         client.forget()
         self._poll.modify(client.connection, select.EPOLLRDHUP)  # GO is for the process to read
+        if self._loaded.have_changed():  # while the process makes itself ready, which takes as long
+            self._leave()
+            self._refuse(client, "the program has changed since the server started")
+            return None
         try:
             descriptor = os.pidfd_open(pid)
         except OSError as error:
@@ -240,9 +244,6 @@ class Server:
             return "not all files arrived"
         if len(self._by_pid) >= WARM_CHILDREN_MAX:
             return f"{WARM_CHILDREN_MAX} commands are running"
-        if self._loaded.have_changed():
-            self._leave()
-            return "the program has changed since the server started"
         if threads() != 1:
             self._leave()
             return "the server has more than one thread"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -79,6 +80,16 @@ def within(values: IntArray, among: IntArray) -> BoolArray:
     places = np.minimum(np.searchsorted(among, values), len(among) - 1)
     found: BoolArray = among[places] == values
     return found
+
+
+def in_arrow(numbers: IntArray | BoolArray) -> pa.Array:
+    """The numbers as an Arrow array. `pa.array` would import `numpy.ma`, a fortieth of a query's start."""
+    numbers = np.ascontiguousarray(numbers)
+    if numbers.dtype == np.bool_:
+        bits = pa.py_buffer(np.packbits(numbers, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(numbers), [None, bits])
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def sorted_distinct(values: IntArray) -> IntArray:

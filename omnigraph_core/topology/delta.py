@@ -16,7 +16,7 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.storage import Storage
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.physical import Stretch, deleted_rows, stretches
-from omnigraph_core.topology.arrays import within
+from omnigraph_core.topology.arrays import in_arrow, within
 from omnigraph_core.topology.record import StoredStretch
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _read(
         read = table.read(list(columns), with_row_id=True, with_row_address=True, fragment_ids=fragments)
         if offsets is not None:
             at = read.column(_ADDRESS).to_numpy().astype(np.int64) & 0xFFFFFFFF
-            read = read.filter(pa.array(within(at, offsets)))
+            read = read.filter(in_arrow(within(at, offsets)))
         parts.append(pa.table(read.select(schema.names).columns, schema=schema))
     return pa.concat_tables(parts)
 

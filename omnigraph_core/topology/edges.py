@@ -13,7 +13,7 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.schema.model import DST_COLUMN, ID_COLUMN, SRC_COLUMN
 from omnigraph_core.tables.keys import in_filter
 from omnigraph_core.topology.adjacency import Adjacency, Fan, adjacency_of_pairs, compact, fan_of_keys
-from omnigraph_core.topology.arrays import pair_keys
+from omnigraph_core.topology.arrays import in_arrow, pair_keys
 from omnigraph_core.topology.selection import EdgeSelection
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class EdgeReader:
                 sources = near_of(batch.column(near_column))
             known = (sources >= 0) & (targets >= 0)
             if not known.all():
-                sources, targets, batch = sources[known], targets[known], batch.filter(pa.array(known))
+                sources, targets, batch = sources[known], targets[known], batch.filter(in_arrow(known))
             near.append(sources)
             far.append(targets)
             read.append(batch)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.limits import ADDRESSES_IN_FILTER_MAX
-from omnigraph_core.topology.arrays import sorted_distinct, within
+from omnigraph_core.topology.arrays import in_arrow, sorted_distinct, within
 from omnigraph_core.topology.selection import EdgeSelection
 from omnigraph_core.topology.stored import StoredTopology
 from omnigraph_core.values.arrays import whole
@@ -95,7 +95,7 @@ class StoredStep:
             at = self.topology.slots.of(batch.column(_ADDRESS).to_numpy().astype(np.int64))
             mine = within(at, slots)
             found.append(at[mine])
-            pieces.append(batch.filter(pa.array(mine)))
+            pieces.append(batch.filter(in_arrow(mine)))
         known = np.concatenate(found)
         order = np.argsort(known, kind="stable")
         if not selection.by_edge:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph_core.topology.arrays import in_arrow
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -66,7 +68,7 @@ class IdTable:
         return len(self.ids)
 
     def ids_at(self, positions: IntArray) -> pa.Array:
-        return self.ids.take(pa.array(positions))
+        return self.ids.take(in_arrow(positions))
 
     @property
     def hash_slots(self) -> npt.NDArray[np.int32]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_core.schema.model import ID_COLUMN
-from omnigraph_core.topology.arrays import within
+from omnigraph_core.topology.arrays import in_arrow, within
 from omnigraph_core.topology.delta import Change, row_ids_of
 from omnigraph_core.topology.format import NotTopology
 from omnigraph_core.topology.idtable import IdTable
@@ -47,7 +47,7 @@ class NodeNumbers:
         self._moved, self._moved_to = numbers[known][moved], row_ids[known][moved]
         self.dead: IntArray = gone[~within(gone, self._moved)]
         """Numbers that no node has any more, ascending."""
-        self._new = IdTable(ids.filter(pa.array(~known)))
+        self._new = IdTable(ids.filter(in_arrow(~known)))
         self._new_row_ids = row_ids[~known]
 
     @property
@@ -72,7 +72,7 @@ class NodeNumbers:
         if len(self.dead):
             found[within(found, self.dead)] = -1
         if self.new_count and (left := np.flatnonzero(found < 0)).size:
-            new = self._new.find(texts.take(pa.array(left)))
+            new = self._new.find(texts.take(in_arrow(left)))
             found[left] = np.where(new >= 0, new + self.base_count, -1)
         return found
 
@@ -83,7 +83,7 @@ class NodeNumbers:
         parts = [self._base.ids_at(numbers[~new]), self._new.ids_at(numbers[new] - self.base_count)]
         places = np.empty(len(numbers), np.int64)
         places[np.concatenate([np.flatnonzero(~new), np.flatnonzero(new)])] = np.arange(len(numbers))
-        return pa.concat_arrays(parts).take(pa.array(places))
+        return pa.concat_arrays(parts).take(in_arrow(places))
 
     def row_ids(self, numbers: IntArray) -> IntArray:
         """What the rows of these nodes are read by, in this version."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph_core.topology.arrays import in_arrow
 from omnigraph_core.topology.format import NotTopology
 from omnigraph_core.topology.idtable import WORDS_MAX, IdTable, bytes_of, words_at
 
@@ -83,7 +84,7 @@ class StoredIdTable(IdTable):
             begins, ends = self._offsets[positions], self._offsets[positions + 1]
             if len(positions) and (begins.min() < 0 or (begins > ends).any() or ends.max() > len(self._data)):
                 raise NotTopology("ids outside of the list")
-            found = self._array().take(pa.array(positions))
+            found = self._array().take(in_arrow(positions))
             found.validate(full=True)
             return found
 

@@ -30,6 +30,8 @@ WRITING = {
     "omnigraph_core.write.recovery",
 }
 LOOKUP = 'query q() { match { $p: Person { name: "Ann" } } return { $p.age } }'
+HOP = 'query q() { match { $p: Person { name: "Ann" } $p knows $q } return { $q.name, $q.age } }'
+ORDERED = "query q() { match { $p: Person } return { $p.name as n, $p.age } order { n } limit 2 }"
 
 PROBE = """
 import sys
@@ -60,7 +62,8 @@ def loaded_by(arguments: list[str], **environment: str) -> tuple[int, set[str]]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("startup") / "g"
     graph = Graph.init(str(root), PEOPLE, Settings(actor="ann", fsync=False))
-    graph.change('query q() { insert Person { name: "Ann", age: 30 } }')
+    graph.change('query q() { insert Person { name: "Ann", age: 30 } insert Person { name: "Bob" } }')
+    graph.change('query q() { insert Knows { from: "Ann", to: "Bob" } }')
     return str(root)
 
 
@@ -98,6 +101,14 @@ def test_reading_loads_nothing_that_writes(arguments: list[str], place: str) -> 
     code, modules = loaded_by([*arguments, "--store", place])
     assert code == 0
     assert modules & (NEVER | WRITING) == set()
+
+
+@pytest.mark.parametrize("text", [LOOKUP, HOP, ORDERED], ids=["look-up", "hop", "ordered"])
+def test_queries_do_not_load_what_arrow_asks_numpy_for(text: str, place: str) -> None:
+    """Arrow loads `numpy.ma` to convert a NumPy array, whatever is in it."""
+    code, modules = loaded_by(["query", "-e", text, "--store", place])
+    assert code == 0
+    assert "numpy.ma" not in modules
 
 
 def test_a_command_loads_no_other_command(place: str) -> None:

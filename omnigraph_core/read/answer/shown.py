@@ -9,6 +9,7 @@ import pyarrow as pa
 from omnigraph_core.query.checked import CheckedRead, ColumnKey
 from omnigraph_core.read.columns.order import sort_keys, sorted_positions
 from omnigraph_core.schema import PropertyType, Scalar
+from omnigraph_core.topology.arrays import in_arrow
 
 
 def ordered_groups(read: CheckedRead, columns: list[pa.Array]) -> list[pa.Array]:
@@ -18,7 +19,7 @@ def ordered_groups(read: CheckedRead, columns: list[pa.Array]) -> list[pa.Array]
         assert isinstance(key, ColumnKey)
         keys += sort_keys(columns[key.index], descending=key.descending)
     positions = sorted_positions(keys, len(columns[0]), read.limit)
-    return [column.take(pa.array(positions)) for column in columns]
+    return [column.take(in_arrow(positions)) for column in columns]
 
 
 def shown_table(read: CheckedRead, columns: Sequence[pa.Array]) -> pa.Table:

@@ -18,6 +18,7 @@ from omnigraph_core.read.columns.order import is_ascending, sort_keys, unique_te
 from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.records import dataclass
 from omnigraph_core.spill import SpilledRows, give_back_memory
+from omnigraph_core.topology.arrays import in_arrow
 from omnigraph_core.values.arrays import whole
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Sorter:
             ids = whole(rows.column(self._keys[0].column))
             if is_ascending(ids):
                 return rows
-        return rows.take(pa.array(positions_in_order(rows, self._keys)))
+        return rows.take(in_arrow(positions_in_order(rows, self._keys)))
 
     def _write_run(self, tables: Iterator[pa.Table], level: int) -> None:
         """Sorted rows become a run; when there are many of a level they become one of the next."""
@@ -124,7 +125,7 @@ class Sorter:
             ends = [source.last_key() for source in sources if not source.is_last]
             end = min(ends) if ends else None
             rows = pa.concat_tables([source.taken_until(end) for source in sources])
-            yield rows.take(pa.array(positions_in_order(rows, self._keys)))
+            yield rows.take(in_arrow(positions_in_order(rows, self._keys)))
             sources = [source for source in sources if source.fill()]
 
 
@@ -208,7 +209,7 @@ class Best:
         if self.rows is not None:
             rows = pa.concat_tables([self.rows, rows])
         rows = self._candidates(rows)
-        self.rows = rows.take(pa.array(positions_in_order(rows, self._keys)[: self._limit]))
+        self.rows = rows.take(in_arrow(positions_in_order(rows, self._keys)[: self._limit]))
 
     def _candidates(self, rows: pa.Table) -> pa.Table:
         """Without rows that cannot be among the first, as far as the first key tells."""
@@ -222,7 +223,7 @@ class Best:
         key = sort_keys(whole(rows.column(first.column)), descending=first.descending)[0]
         worst = np.partition(key, self._limit - 1)[self._limit - 1]
         # What is not greater; so that NaN, which is not less than anything, stays too.
-        return rows.filter(pa.array(~(key > worst)))
+        return rows.filter(in_arrow(~(key > worst)))
 
 
 def positions_in_order(rows: pa.Table, keys: Sequence[SortKey]) -> IntArray:

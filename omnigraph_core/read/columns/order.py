@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_core.topology.arrays import distinct
+from omnigraph_core.topology.arrays import distinct, in_arrow
 from omnigraph_core.values.arrays import whole
 
 if TYPE_CHECKING:
@@ -89,4 +89,4 @@ def id_ranks(ids: pa.Array, codes: IntArray) -> IntArray:
     if len(codes) * 4 > len(ids) and is_ascending(ids):
         return codes
     present, places = distinct(codes, len(ids))
-    return unique_text_ranks(ids.take(pa.array(present)))[places]
+    return unique_text_ranks(ids.take(in_arrow(present)))[places]

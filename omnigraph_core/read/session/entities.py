@@ -22,7 +22,7 @@ from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.keys import ROW_ID, are_few, in_filter
 from omnigraph_core.tables.physical import take_rows
-from omnigraph_core.topology.arrays import distinct, is_among
+from omnigraph_core.topology.arrays import distinct, in_arrow, is_among
 from omnigraph_core.topology.cache import CacheKey, ReadCache
 from omnigraph_core.topology.idtable import IdTable
 from omnigraph_core.topology.node_numbers import NodeNumbers
@@ -88,7 +88,7 @@ class Entities:
         return self._ids
 
     def ids_of(self, codes: IntArray) -> pa.Array:
-        return self._ids.take(pa.array(codes))
+        return self._ids.take(in_arrow(codes))
 
     def codes_of(self, ids: pa.Array) -> IntArray:
         """The codes of these ids; ones not met before get the next codes.
@@ -309,7 +309,7 @@ class Entities:
             for batch in self.batches(columns, None):
                 at = table.find(batch.column(0))
                 places.append(at[at >= 0])
-                pieces.append(pa.Table.from_batches([batch.filter(pa.array(at >= 0))]))
+                pieces.append(pa.Table.from_batches([batch.filter(in_arrow(at >= 0))]))
             rows, found = pa.concat_tables(pieces), codes[np.concatenate(places)]
         else:
             rows = pa.concat_tables(
@@ -351,7 +351,7 @@ class Entities:
         pieces, rows, size = [self._empty(names)], 0, 0
         for batch in self.batches(names, None):
             first, last = np.searchsorted(wanted, [rows, rows + batch.num_rows])
-            some = batch.take(pa.array(wanted[first:last] - rows))
+            some = batch.take(in_arrow(wanted[first:last] - rows))
             rows, size = rows + batch.num_rows, size + some.nbytes
             self._budget.check_bytes(len(codes), size)
             pieces.append(pa.Table.from_batches([some]))
@@ -362,7 +362,7 @@ class Entities:
             return found
         places = np.empty(len(codes), np.int64)
         places[order] = np.arange(len(codes))
-        return found.take(pa.array(places))
+        return found.take(in_arrow(places))
 
     def keep(self, name: str, codes: IntArray, pieces: Sequence[pa.Array]) -> None:
         column = self._columns.setdefault(name, KeptColumn())

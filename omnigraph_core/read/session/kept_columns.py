@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_core.schema import EntityType, NodeType, Scalar
+from omnigraph_core.topology.arrays import in_arrow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,7 +49,7 @@ class KeptColumn:
     def take(self, codes: IntArray) -> pa.Array:
         if len(self.pieces) > 1:
             self.pieces = [pa.concat_arrays(self.pieces)]
-        return self.pieces[0].take(pa.array(self.slots[codes]))
+        return self.pieces[0].take(in_arrow(self.slots[codes]))
 
 
 class Positions:
