@@ -14,7 +14,7 @@ A record that cannot be read may tell of a deletion: then nothing is called lost
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
@@ -28,6 +28,8 @@ from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.fork_refs import ref_path
 from omnigraph_core.tables.log_read import read_log_rows
 from omnigraph_core.tables.torn import versions_on_disk
+
+_MADE = (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE)
 
 
 def lost_branches(tables: Tables, names: Iterable[str]) -> list[str]:
@@ -46,12 +48,35 @@ def lost_branches(tables: Tables, names: Iterable[str]) -> list[str]:
     return sorted(name for name in gone if before[name] == after.get(name))
 
 
+def was_made(tables: Tables, name: str) -> bool:
+    """Was the branch there, to its last byte, and nobody deleted it? A power cut cannot have torn it."""
+    found = _done_and_undone(tables.storage.control)
+    return found is not None and name in found[0] and name not in found[1]
+
+
+def identities_on_record(control: ControlStore) -> Mapping[str, str]:
+    """What branches are known by, by their lines, as far as their making and what came after is on record."""
+    recorded = _done_and_undone(control)
+    if recorded is None:
+        return {}
+    moves, undone = recorded
+    made = {(move.line, move.identity) for move in _moves_of_branches(control) if move.kind in _MADE}
+    return {
+        line: move.identity
+        for line, move in moves.items()
+        if line not in undone and move.identity is not None and (line, move.identity) in made
+    }
+
+
+def _moves_of_branches(control: ControlStore) -> Iterator[Move]:
+    found = (read_done(control, each) for each in done_moves(control))
+    return (move for move in found if move is not None and not move.kind.is_of_tag)
+
+
 def newest_moves_of_lines(control: ControlStore) -> Mapping[str, Move]:
     """The newest move of each branch that is on record as done, by its line."""
     found: dict[str, Move] = {}
-    for move in (read_done(control, each) for each in done_moves(control)):
-        if move is None or move.kind.is_of_tag:
-            continue
+    for move in _moves_of_branches(control):
         known = found.get(move.line)
         if known is None or _age(known) < _age(move):
             found[move.line] = move
@@ -64,22 +89,32 @@ def _age(move: Move) -> tuple[int, str]:
 
 def _witnesses(tables: Tables, names: Iterable[str]) -> dict[str, str]:
     """The operation or the commit that says that a branch was there and was not deleted, by name."""
-    control = tables.storage.control
+    recorded = _done_and_undone(tables.storage.control)
+    if recorded is None:
+        return {}
+    moves, undone = recorded
+    found = {}
+    for name in set(names) - undone:
+        witness = moves[name].operation_id if name in moves else _own_commit(tables, name)
+        if witness is not None:
+            found[name] = witness
+    return found
+
+
+def _done_and_undone(control: ControlStore) -> tuple[Mapping[str, Move], set[str]] | None:
+    """The newest moves, and the branches that are deleted, or may be on their way to it or from it.
+
+    None if a record cannot be read.
+    """
     try:
         moves = newest_moves_of_lines(control)
         begun = [read_begun(control, each) for each in begun_moves(control)]
         deleted = [read_record(control, each) for each in deleted_identities(control)]
     except OmnigraphError:
-        return {}
-    unsettled = {each.line for each in begun if each is not None}
-    unsettled |= {each.name for each in deleted if each is not None}
-    unsettled |= {line for line, move in moves.items() if move.kind is MoveKind.BRANCH_DELETE}
-    found = {}
-    for name in set(names) - unsettled:
-        witness = moves[name].operation_id if name in moves else _own_commit(tables, name)
-        if witness is not None:
-            found[name] = witness
-    return found
+        return None
+    undone = {each.line for each in begun if each is not None}
+    undone |= {each.name for each in deleted if each is not None}
+    return moves, undone | {line for line, move in moves.items() if move.kind is MoveKind.BRANCH_DELETE}
 
 
 def _own_commit(tables: Tables, name: str) -> str | None:

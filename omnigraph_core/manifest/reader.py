@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -98,6 +98,9 @@ class Testimony(Protocol):
     def lost(self, names: Sequence[str]) -> list[str]:
         """Those of these branches whose ref is gone although nobody deleted them."""
 
+    def was_made(self, name: str) -> bool:
+        """Is it on record that the branch was made to its end, and not that it was deleted?"""
+
 
 class NoTestimony:
     """Of a manifest that has no graph around it: nobody knows of any commit."""
@@ -113,6 +116,9 @@ class NoTestimony:
 
     def lost(self, names: Sequence[str]) -> list[str]:
         return []
+
+    def was_made(self, name: str) -> bool:
+        return False
 
 
 class Heads(Protocol):
@@ -156,7 +162,7 @@ class Manifest:
         Also those that are missing. On object storage nothing but a person deletes an object, and
         looking for them takes requests: there `lost_refs` has to be asked for them.
         """
-        found = list_refs(self.tables, manifest_ref(layout.MAIN_BRANCH), _WITNESS)
+        found = self._judged(list_refs(self.tables, manifest_ref(layout.MAIN_BRANCH), _WITNESS))
         if not self.tables.storage.location.is_local:
             return found
         return [*found, *self.lost_refs({each.name for each in found})]
@@ -170,7 +176,7 @@ class Manifest:
 
     def branch_refs_near(self, name: str) -> list[ForkRef]:
         """The same, of the lines alone that share a directory with this name; no other file is read."""
-        return list_refs_near(self.tables, manifest_ref(layout.MAIN_BRANCH), name, _WITNESS)
+        return self._judged(list_refs_near(self.tables, manifest_ref(layout.MAIN_BRANCH), name, _WITNESS))
 
     def branch_ref(self, branch: str) -> ForkRef | None:
         """The ref file of one branch in whatever state it is, also if it is missing; None if there is
@@ -179,7 +185,23 @@ class Manifest:
         found = find_ref(self.tables, main, branch, _WITNESS)
         if found is None and branch != layout.SCHEMA_LOCK_BRANCH and self.testimony.lost([branch]):
             return missing_ref(main, branch)
-        return found
+        return next(iter(self._judged([] if found is None else [found])), None)
+
+    def _judged(self, found: Iterable[ForkRef]) -> list[ForkRef]:
+        """With those as damage that look like a create that never finished, and were finished."""
+        return [
+            replace(each, state=RefState.DAMAGED)
+            if each.state is RefState.UNFINISHED and self._was_made(each)
+            else each
+            for each in found
+        ]
+
+    def _was_made(self, found: ForkRef) -> bool:
+        """It may have been made while we looked."""
+        if not self.testimony.was_made(found.name):
+            return False
+        now = find_ref(self.tables, manifest_ref(layout.MAIN_BRANCH), found.name, _WITNESS)
+        return now is not None and (now.state, now.e_tag) == (RefState.UNFINISHED, found.e_tag)
 
     def has_branch(self, branch: str) -> bool:
         """Is there such a branch? Looks at no other, so that damage to another does not matter."""

@@ -80,10 +80,12 @@ def from_body(source: SourceText, decl: ConstraintDecl, place: Place) -> Stated:
         return _check(source, decl)
     columns = tuple(_property_name(source, argument) for argument in decl.arguments)
     names = tuple(token.text for token in columns)
-    for position, token in enumerate(columns):
-        if token.text in names[:position]:
+    seen: set[str] = set()
+    for token in columns:
+        if token.text in seen:
             reason = f"@{word} on {place.path} names property '{token.text}' more than once"
             raise parse_error(source, token.span, reason)
+        seen.add(token.text)
     constraint = _columns_constraint(word, names)
     return Stated(word, constraint, decl.span, tuple((token.text, token.span) for token in columns))
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.commits import commits_ref
+from omnigraph_core.history.lost import identities_on_record
 from omnigraph_core.history.moves import Move, MoveKind, newest_moves
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
@@ -48,7 +50,7 @@ def damaged_refs(manifest: Manifest, *, thorough: bool = False) -> _Damaged:
     refs = manifest.branch_refs()
     found = [(main, each) for each in refs]
     if thorough:
-        found += [(main, each) for each in lost_refs(manifest)]
+        found += [(main, each) for each in [*lost_refs(manifest), *strange_refs(manifest, refs)]]
         found += missing_forks(manifest.tables, _heads(manifest, refs))
     if manifest.tables.storage.location.is_local:
         twins = commits_ref(layout.MAIN_BRANCH)
@@ -62,6 +64,17 @@ def lost_refs(manifest: Manifest) -> list[ForkRef]:
     main = manifest_ref(layout.MAIN_BRANCH)
     without = set(trees_on_disk(manifest.tables, main)).difference(fork_names(manifest.tables, main))
     return [missing_ref(main, name) for name in manifest.testimony.lost(sorted(without))]
+
+
+def strange_refs(manifest: Manifest, refs: Iterable[ForkRef]) -> list[ForkRef]:
+    """Refs that can be read, and say another identity than is on record: commits and names know that one."""
+    known = identities_on_record(manifest.tables.storage.control)
+    whole = ((each, each.fork) for each in refs if each.state is RefState.WHOLE)
+    return [
+        replace(each, state=RefState.DAMAGED)
+        for each, fork in whole
+        if fork is not None and known.get(each.name, fork.identity) != fork.identity
+    ]
 
 
 def missing_forks(tables: Tables, heads: Iterable[Snapshot]) -> _Damaged:

@@ -63,3 +63,8 @@ class Testimony:
         from omnigraph_core.history.lost import lost_branches
 
         return lost_branches(self._tables, names)
+
+    def was_made(self, name: str) -> bool:
+        from omnigraph_core.history.lost import was_made
+
+        return was_made(self._tables, name)

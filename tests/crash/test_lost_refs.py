@@ -132,6 +132,37 @@ def test_without_its_twin_as_well_it_is_no_free_name(graph: Graph) -> None:
     check_whole(healed)
 
 
+@pytest.mark.parametrize("left", ["empty", "zero", "gone"])
+def test_a_branch_that_was_made_to_its_end_is_not_taken_for_one_that_was_not(left: str, graph: Graph) -> None:
+    """Its only version: a power cut may tear that before anybody is told, and not afterwards."""
+    graph.create_branch("dev")
+    (version,) = (graph.location.path / MANIFEST.on("dev").directory / "_versions").glob("*.manifest")
+    size = version.stat().st_size
+    version.write_bytes(bytes(size if left == "zero" else 0))
+    if left == "gone":
+        version.unlink()
+    with pytest.raises(RefDamaged, match="dev"):
+        again(graph).branches()
+    assert ("branch-ref-damaged", ref_path(MANIFEST, "dev")) in codes(graph)
+
+
+@pytest.mark.parametrize("made", ["by create", "and written", "and renamed"])
+def test_a_ref_that_says_another_identity_is_found_and_mended(made: str, graph: Graph) -> None:
+    """One letter of it: it still can be read, and is another branch for names, tags and commits."""
+    MADE[made](graph)
+    before, names = ref_file(graph, MANIFEST).read_bytes(), graph.branches()
+    identity = json.loads(before)["identifier"]["version_mapping"][-1][1]
+    other = ("0" if identity[0] != "0" else "1") + identity[1:]
+    ref_file(graph, MANIFEST).write_bytes(before.replace(identity.encode(), other.encode()))
+    assert ("branch-ref-damaged", ref_path(MANIFEST, "dev")) in codes(graph)
+    healed = again(graph)
+    healed.prepare_for_writing(thorough=True)
+    (name,) = set(names) - {"main"}
+    assert (healed.snapshot(name).on.identity, healed.branches()) == (identity, names)
+    assert not codes(healed)
+    check_whole(healed)
+
+
 def test_a_branch_of_which_nothing_is_left_is_said_and_its_name_is_free(graph: Graph) -> None:
     _written(graph)
     ref_file(graph, MANIFEST).unlink()

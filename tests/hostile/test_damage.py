@@ -272,12 +272,19 @@ def verdict(root: Path, path: str, damage: str, right: Mapping[str, Any], rng: r
     return "missed" if has_digest or not (removed or path.endswith(".lance")) else "unprotected"
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.soak)])
-def test_any_damage_is_harmless_refused_or_found_by_doctor(count: int, made: Path, root: Path) -> None:
+MANY = [
+    pytest.param(500, SEED + more, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]) for more in (0, 1)
+]
+
+
+@pytest.mark.parametrize(("count", "seed"), [(60, SEED), *MANY])
+def test_any_damage_is_harmless_refused_or_found_by_doctor(
+    count: int, seed: int, made: Path, root: Path
+) -> None:
     """One file, anywhere in the graph: no wrong answer that a deep look would not explain."""
     right = answers(root)
     assert not [each for each in Graph.open(str(root), SETTINGS).doctor(deep=True) if each.counts]
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     files = every_file(root)
     seen: Counter[str] = Counter()
     for number in range(count):
@@ -287,7 +294,7 @@ def test_any_damage_is_harmless_refused_or_found_by_doctor(count: int, made: Pat
         damage = chance.choice(["misspelt", *DAMAGES, *ODD])
         try:
             with coming_back(f"{damage} of {path}"):
-                became = verdict(root, path, damage, right, random.Random(f"{SEED} {number}"))
+                became = verdict(root, path, damage, right, random.Random(f"{seed} {number}"))
         except BaseException as error:
             error.add_note(f"{damage} of {path}, number {number}")
             raise

@@ -568,6 +568,17 @@ def take_a_deleted_branch_for_lost(plant: Plant) -> None:
     plant.replace(lost, "_witnesses", lambda original: lambda tables, names: dict.fromkeys(names, "there"))
 
 
+@bug(
+    f"{LOST_REFS}::test_a_branch_that_was_made_to_its_end_is_not_taken_for_one_that_was_not[empty]",
+    r"DID NOT RAISE RefDamaged",
+)
+def take_a_damaged_start_for_a_power_cut(plant: Plant) -> None:
+    """A branch without a whole version was never finished."""
+    from omnigraph_core.history import lost
+
+    plant.replace(lost, "was_made", _always(False))
+
+
 @bug(f"{LOST_REFS}::test_cleanup_removes_nothing_that_a_fork_without_a_ref_reads[table]", r"(Error|assert)")
 def clean_what_a_fork_without_a_ref_reads(plant: Plant) -> None:
     from omnigraph_core.maintenance.decision import Decider

@@ -16,7 +16,7 @@ from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, error
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.tables.fork_refs import ref_path
-from omnigraph_core.write.ref_repair import missing_forks
+from omnigraph_core.write.ref_repair import missing_forks, strange_refs
 
 _MADE = (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE)
 
@@ -39,6 +39,9 @@ def check_lost(seen: Examination) -> Iterator[Finding]:
             continue
         text = f"nothing is left of branch '{name}', which nobody deleted"
         yield error("branch-lost", path, text)
+    for strange in strange_refs(seen.manifest, seen.branch_refs):
+        text = f"the ref of branch '{strange.name}' says another identity than is on record"
+        yield error("branch-ref-damaged", strange.path, text, "omnigraph recovery run")
     for _, missing in missing_forks(seen.tables, seen.heads.values()):
         text = f"the ref of '{missing.name}' is missing, which makes a line of '{missing.table_key}' exist"
         yield error("fork-ref-missing", missing.path, text, "omnigraph recovery run")
