@@ -22,6 +22,7 @@ from omnigraph_core.history.commits import commits_ref, commits_schema
 from omnigraph_core.history.deleted import deleted_identities, read_record
 from omnigraph_core.history.moves import Move, MoveKind, begun_moves, done_moves, read_begun, read_done
 from omnigraph_core.history.recoveries import recovery_commits
+from omnigraph_core.manifest.branch import is_branch_name
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.storage import ControlStore
 from omnigraph_core.tables.dataset import Tables
@@ -38,7 +39,8 @@ def lost_branches(tables: Tables, names: Iterable[str]) -> list[str]:
     Nobody is kept from making and deleting branches meanwhile. So the refs are looked for between two
     looks at the records, which have to say the same.
     """
-    left = [name for name in names if versions_on_disk(tables, manifest_ref(name))]
+    named = (name for name in names if is_branch_name(name))  # From files: it may be anything.
+    left = [name for name in named if versions_on_disk(tables, manifest_ref(name))]
     if not left:
         return []
     before = _witnesses(tables, left)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, unquote
@@ -26,6 +27,7 @@ from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
+from omnigraph_core.storage.control import InvalidObjectPath, checked_path
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import manifest_is_whole, versions_on_disk
@@ -119,10 +121,19 @@ def ref_path(ref: TableRef, name: str) -> str:
 
 
 def fork_names(tables: Tables, ref: TableRef) -> list[str]:
-    """The names that have a ref file, in any state."""
+    """The names that have a ref file, in any state. A file whose name would lead out of the table is none."""
     found = tables.storage.control.list(_directory(ref))
     names = [file.removesuffix(_SUFFIX) for file in found if file.endswith(_SUFFIX)]
-    return sorted(unquote(name) if "%" in name else name for name in names)
+    plain = [name for name in names if "%" not in name and not name.startswith(".")]
+    others = (unquote(name) for name in names if "%" in name or name.startswith("."))
+    return sorted([*plain, *(name for name in others if _is_inside(name))])
+
+
+def _is_inside(name: str) -> bool:
+    """The name becomes a path."""
+    with suppress(InvalidObjectPath):
+        return checked_path(name) == name
+    return False
 
 
 def trees_on_disk(tables: Tables, ref: TableRef) -> list[str]:
@@ -140,7 +151,7 @@ def fork_names_near(tables: Tables, ref: TableRef, name: str) -> list[str]:
     found = tables.storage.control.list(_directory(ref))
     files = (file for file in found if file.startswith(start) or file in above)
     names = (unquote(file.removesuffix(_SUFFIX)) for file in files if file.endswith(_SUFFIX))
-    return sorted(each for each in names if share_a_directory(each, name))
+    return sorted(each for each in names if share_a_directory(each, name) and _is_inside(each))
 
 
 def names_above(name: str) -> list[str]:

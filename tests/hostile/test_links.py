@@ -246,3 +246,14 @@ def test_a_folder_in_place_of_a_record_hides_nothing(root: Path) -> None:
         "branches",
         "cleanup",
     }
+
+
+@pytest.mark.parametrize("dataset", [layout.MANIFEST, layout.COMMITS])
+def test_a_ref_whose_name_leads_elsewhere_is_no_branch(dataset: str, root: Path) -> None:
+    """One such file must not stop everything else."""
+    refs = root / dataset / "_refs" / "branches"
+    for name in ("..%2F..%2Fx", "%2Fetc", "a%00b", "..", "fresh%2F..%2F.."):
+        (refs / f"{name}.json").write_bytes((refs / "dev.json").read_bytes())
+    answers = ask_all(root, ["status", "branches", "export", "change", "branch", "cleanup"])
+    assert refusals(answers) == {}
+    assert answers["branches"] == ["dev", "main"]

@@ -586,6 +586,16 @@ def clean_what_a_fork_without_a_ref_reads(plant: Plant) -> None:
     plant.replace(Decider, "_has_rebuilt", _always(False))
 
 
+@bug(
+    "tests/hostile/test_links.py::test_a_ref_whose_name_leads_elsewhere_is_no_branch[__manifest]",
+    r"InvalidObjectPath",
+)
+def believe_every_name_of_a_ref(plant: Plant) -> None:
+    from omnigraph_core.tables import fork_refs
+
+    plant.replace(fork_refs, "_is_inside", _always(True))
+
+
 @bug("tests/hostile/test_odd_files.py::test_a_link_deep_in_a_table_is_refused", r"DID NOT RAISE ForeignEntry")
 def let_lance_open_whatever_is_there(plant: Plant) -> None:
     from omnigraph_core.tables import dataset
