@@ -45,9 +45,10 @@ INTS = [-3, 0, 1, 2, 7, 2**31 - 1]
 FLOATS = [-1.5, 0.0, 1.0, 2.0, 0.125, 4096.0]
 
 
-# Queries with more rows than this anywhere are asked once more with so little memory that they do not fit.
+# Queries with more rows than this anywhere are asked once more with so little memory, by the node, that
+# they do not fit; what a single row leads to does.
 ROWS_MANY = 150
-MEMORY = 8 << 10
+NODE_MEMORY = 140
 NODES = 60
 
 
@@ -315,7 +316,8 @@ def run(seed: int, queries: int, nodes: int, place: Path) -> None:
     modes = [None, TraversalMode.INDEXED, TraversalMode.CSR]
     graphs = [Graph.open(str(place / "g"), replace(settings, traversal_mode=mode)) for mode in modes]
     small = [
-        Graph.open(str(place / "g"), replace(each.settings, memory_limit_bytes=MEMORY)) for each in graphs
+        Graph.open(str(place / "g"), replace(each.settings, memory_limit_bytes=NODE_MEMORY * nodes))
+        for each in graphs
     ]
     maker, in_parts = Maker(chance), 0
     for number in range(queries):
