@@ -62,7 +62,6 @@ FILES = {
     "version of the manifest": f"{layout.MANIFEST}/_versions/*.manifest",
     "history": f"{layout.COMMITS}/data/*.lance",
     "actors": f"{layout.COMMIT_ACTORS}/_versions/*.manifest",
-    "recoveries": f"{layout.RECOVERIES}/_versions/*.manifest",
 }
 
 
