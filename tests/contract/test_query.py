@@ -609,3 +609,15 @@ def test_queries_work_wherever_the_graph_is(place: str, environment: dict[str, s
         for example in ("E34", "E39", "E42", "E45", "E50"):
             body, expected = ANSWERS[example]
             assert rows(reader, body) == expected
+
+
+def test_numbers_beside_an_f32_are_taken_as_it_would_hold_them(tmp_path: Path) -> None:
+    """0.1 was loaded, so 0.1 finds it, although an F32 has another number nearest to it than an F64."""
+    graph = made(
+        tmp_path, "node T { k: String @key f: F32? }", [node("T", k="a", f=0.1), node("T", k="b", f=2)]
+    )
+    for condition in ("$t.f = 0.1", "$t.f = $x", "$t.f >= $x $t.f <= 0.1"):
+        body = f"match {{ $t: T {condition} }} return {{ $t.k }}"
+        assert rows(graph, body, "$x: F64", params={"x": 0.1}) == [("a",)]
+    graph.change("query q($x: F64) { update T set { f: 7.0 } where f = $x }", params={"x": 0.1})
+    assert rows(graph, "match { $t: T $t.f = 7.0 } return { $t.k }") == [("a",)]

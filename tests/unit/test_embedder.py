@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from omnigraph_core.errors import RefusedError, UsageError
 from omnigraph_core.read.search.embedding import embedder_of
 from omnigraph_core.read.search.service import EmbedderFailed
-from omnigraph_core.settings import EmbedSettings
+from omnigraph_core.settings import EmbedSettings, load_settings
 
 LARGE = "openai/text-embedding-3-large"
 SETTINGS = EmbedSettings(provider="openai", openai_key="sk-secret", retries=0, timeout_s=5.0)
@@ -140,6 +141,23 @@ def test_a_slow_service_is_given_up_in_time(serve: Serve) -> None:
     settings = replace(SETTINGS, base_url=silent.url, timeout_s=60, deadline_s=60)
     with pytest.raises(EmbedderFailed):
         embedder_of(settings, lambda: 0.2).embed("text", 2)
+
+
+def test_a_busy_service_is_asked_again_as_the_variables_say(serve: Serve) -> None:
+    busy = serve(http(b"", "503 Busy"))
+    variables = {"OMNIGRAPH_EMBED_PROVIDER": "openai", "OPENAI_API_KEY": "k"}
+    variables |= {"OMNIGRAPH_EMBED_BASE_URL": busy.url, "OMNIGRAPH_EMBED_RETRY_ATTEMPTS": "3"}
+
+    def times_asked(backoff_ms: str, deadline_ms: str) -> int:
+        busy.asked.clear()
+        waits = {"OMNIGRAPH_EMBED_RETRY_BACKOFF_MS": backoff_ms, "OMNIGRAPH_EMBED_DEADLINE_MS": deadline_ms}
+        settings = load_settings({**variables, **waits}, Path("/")).embed
+        with pytest.raises(EmbedderFailed, match="HTTP 503"):
+            embedder_of(settings).embed("text", 2)
+        return len(busy.asked)
+
+    assert times_asked("1", "600000") == 4
+    assert times_asked("600000", "60000") == 1  # there is no time left to wait as long as that
 
 
 def test_a_password_in_the_address_is_sent_and_never_shown(serve: Serve) -> None:
