@@ -21,6 +21,7 @@ from omnigraph_core.read.session.budget import QueryTimeout, TooManyRows
 from omnigraph_core.schema import SourceError
 from omnigraph_core.settings import Settings, TraversalMode, load_settings
 from omnigraph_core.tables.failures import VersionNotFound
+from tests.support.cpu import cpu_seconds
 from tests.support.records import D1, S1, edge, node, write_jsonl
 
 S2 = """
@@ -621,3 +622,14 @@ def test_numbers_beside_an_f32_are_taken_as_it_would_hold_them(tmp_path: Path) -
         assert rows(graph, body, "$x: F64", params={"x": 0.1}) == [("a",)]
     graph.change("query q($x: F64) { update T set { f: 7.0 } where f = $x }", params={"x": 0.1})
     assert rows(graph, "match { $t: T $t.f = 7.0 } return { $t.k }") == [("a",)]
+
+
+def test_many_aggregates_take_linear_time(people: Graph) -> None:
+    """Eight times as many: eight times as long, where comparing each with all others takes 64 times."""
+
+    def seconds(count: int) -> float:
+        sums = ", ".join(f"sum($p.age) as s{i}" for i in range(count))
+        text = f"query q() {{ match {{ $p: Person }} return {{ {sums} }} }}"
+        return min(cpu_seconds(lambda: people.query(text)) for _ in range(3))
+
+    assert seconds(1600) < 24 * seconds(200)

@@ -126,23 +126,23 @@ class Grouping:
         states = pa.concat_tables(self._states)
         if len(self._states) == 1:
             return states
-        columns = {name: whole(states.column(name)) for name in states.column_names}
-        keys = [f"key {key}" for key in self._keys]
-        groups, firsts = numbered_groups([value_codes(columns[key]) for key in keys], states.num_rows)
+        keys = {f"key {key}": whole(states.column(f"key {key}")) for key in self._keys}
+        groups, firsts = numbered_groups([value_codes(each) for each in keys.values()], states.num_rows)
         total = len(firsts) if self._keys else 1
-        joined = {key: columns[key].take(pa.array(firsts)) for key in keys}
+        joined = {name: each.take(pa.array(firsts)) for name, each in keys.items()}
         counts = np.zeros(total, np.int64)
-        np.add.at(counts, groups, columns[_ROWS].to_numpy())
+        np.add.at(counts, groups, whole(states.column(_ROWS)).to_numpy())
         joined[_ROWS] = pa.array(counts)
+        parts = _parts(states)
         for index, aggregate in self._aggregates():
-            parts = {name.split(" ")[0]: each for name, each in columns.items() if name.endswith(f" {index}")}
-            for part, values in joined_state(aggregate.function, parts, groups, total).items():
+            for part, values in joined_state(aggregate.function, parts[index], groups, total).items():
                 joined[f"{part} {index}"] = values
         return pa.table(joined)
 
     def _final(self, state: pa.Table) -> list[pa.Array]:
         """The returned columns, a row a group."""
         found = []
+        parts = _parts(state)
         for index, column in enumerate(self._read.columns):
             if index in self._keys:
                 found.append(whole(state.column(f"key {index}")))
@@ -151,9 +151,7 @@ class Grouping:
             else:
                 assert isinstance(column.value, Aggregate)
                 function: AggregateFunction = column.value.function
-                names = [name for name in state.column_names if name.endswith(f" {index}")]
-                parts = {name.split(" ")[0]: whole(state.column(name)) for name in names}
-                found.append(final_column(function, parts))
+                found.append(final_column(function, parts[index]))
         return found
 
     # ---- on disk ----
@@ -203,3 +201,13 @@ class Grouping:
 
         schema = next(iter(batches())).schema if count else None
         return Answer(schema, count, batches)
+
+
+def _parts(states: pa.Table) -> dict[int, dict[str, pa.Array]]:
+    """The columns of states by the returned column that they are for, and by what they hold."""
+    found: dict[int, dict[str, pa.Array]] = {}
+    for name, values in zip(states.column_names, states.columns, strict=True):
+        part, _, index = name.rpartition(" ")
+        if index.isdigit():
+            found.setdefault(int(index), {})[part] = whole(values)
+    return found

@@ -108,6 +108,7 @@ class _MatchSteps:
             self._types.setdefault(traversal.right, planner.node(traversal.right_type))
         self._existence_is_enough = bool(outer)
         self._tested: set[str] = set()
+        self._sizes: dict[str, float] = {}
         self._steps: list[Step] = []
 
     def made(self) -> list[Step]:
@@ -192,7 +193,8 @@ class _MatchSteps:
         )
 
     def _next_start(self) -> str | None:
-        waiting = [name for name in self._conditions.nodes if name not in self.bound.keys() | self._tested]
+        done = self.bound.keys() | self._tested
+        waiting = [name for name in self._conditions.nodes if name not in done]
         return min(waiting, key=lambda name: (not self._joins(name), self._expected(name)), default=None)
 
     def _scan(self, variable: str) -> None:
@@ -234,7 +236,9 @@ class _MatchSteps:
         )
 
     def _expected(self, variable: str) -> float:
-        return self._planner.rows(self._types[variable]) * self._part(variable)
+        if variable not in self._sizes:
+            self._sizes[variable] = self._planner.rows(self._types[variable]) * self._part(variable)
+        return self._sizes[variable]
 
     def _part(self, variable: str) -> float:
         """The share of a type that the conditions on a variable are expected to leave."""
