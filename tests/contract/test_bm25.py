@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -166,3 +167,14 @@ def test_words_are_read_where_the_table_is(tables: Tables) -> None:
     found = occurrences(table, "body", known, query_words("foxes"))
     assert found is not None
     assert (found["fox"].places.tolist(), found["fox"].counts.tolist()) == ([0], [2])
+
+
+def test_texts_without_words_have_no_relevance(tmp_path: Path) -> None:
+    """Where no text of the type has a word there is no average to divide by; so with an index of them."""
+    made = Graph.init(str(tmp_path / "g"), SCHEMA, Settings(fsync=False, actor="tester"))
+    rows = [node("Doc", slug=str(number), body=body) for number, body in enumerate((None, "", "the a."))]
+    made.load([write_jsonl(tmp_path / "rows.jsonl", rows)], LoadMode.APPEND)
+    score = 'query q() { match { $d: Doc } return { $d.slug as s, bm25($d.body, "fox") as n } }'
+    for _ in range(2):
+        assert made.query(score).to_pylist() == [{"s": str(number), "n": None} for number in range(3)]
+        ensure_indexes(made.door, "main", None, "tester", unindexed_max=0)

@@ -62,6 +62,8 @@ def bm25(
         return np.zeros(len(codes))
     parts = _parts(session, entities, column, words)
     texts = sum(int(np.count_nonzero(part.lengths)) for part in parts)
+    if not texts:
+        return np.zeros(len(codes))
     total = sum(int(part.lengths.sum()) for part in parts)
     having = {word: sum(len(part.occurrences[word].places) for part in parts) for word in words}
     row_ids = entities.row_ids(codes)
