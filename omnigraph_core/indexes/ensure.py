@@ -24,6 +24,7 @@ from omnigraph_core.tables.indexes import (
     stage_indexes,
     uncovered_fragments,
 )
+from omnigraph_core.tables.vectors import comparable_max, largest_number
 from omnigraph_core.write.attempt import Attempt
 from omnigraph_core.write.door import Door
 from omnigraph_core.write.forks import needs_fork
@@ -121,8 +122,9 @@ def outstanding(
             continue
         if _uncovered_rows(table, known) <= unindexed_max:
             continue
-        if not _can_be_built(table, spec, known):
-            pending.append(PendingIndex(spec.column, "there is no vector to be indexed"))
+        reason = _why_it_waits(table, spec, known)
+        if reason:
+            pending.append(PendingIndex(spec.column, reason))
             continue
         if known is None or len(known.segments) >= segments_max:
             build.append(spec)
@@ -136,10 +138,12 @@ def _uncovered_rows(table: Table, built: BuiltIndex | None) -> int:
     return sum(rows[fragment] for fragment in uncovered_fragments(table, built))
 
 
-def _can_be_built(table: Table, spec: IndexSpec, known: BuiltIndex | None) -> bool:
-    """A vector index needs vectors in what it is to cover; until there are some it waits."""
+def _why_it_waits(table: Table, spec: IndexSpec, known: BuiltIndex | None) -> str:
+    """Empty if an index can be built: one of vectors needs some in what it is to cover, all comparable."""
     if spec.kind is not IndexKind.VECTOR:
-        return True
-    where = f"{spec.column} IS NOT NULL"
-    left = uncovered_fragments(table, known)
-    return bool(table.read(["id"], where, fragment_ids=left).num_rows)
+        return ""
+    largest = largest_number(table, spec.column, uncovered_fragments(table, known))
+    if largest is None:
+        return "there is no vector to be indexed"
+    most = comparable_max(table.schema.field(spec.column).type.list_size)
+    return "" if largest <= most else f"vectors with numbers beyond {most:.0e} are searched without it"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,3 +109,57 @@ def test_the_nearest_are_the_nearest(
     assert len(asked) == 12
     assert any(asked)
     assert all(asked) == (name in ("rare", "huge"))
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_nothing_is_lost_where_squares_of_distances_exceed_32_bits(name: str, graph: Graph) -> None:
+    """An index has nothing to say of what it cannot compare: partitions of it, or single rows."""
+    rows = rows_of(graph, "main")
+    for wanted in ([1e19, 2e19, 0.0], [3e38, -3e38, 1e38]):
+        source = (
+            "query q($v: Vector(3)) { match { $d: Doc } return { $d.slug as s } "
+            f"order {{ nearest($d.{name}, $v) }} limit 400 }}"
+        )
+        found = graph.query(source, params={"v": wanted}).to_pylist()
+        wanted_32 = np.asarray(wanted, np.float32).tolist()
+        distances = {row["slug"]: math.dist(row[name], wanted_32) for row in rows if row[name] is not None}
+        assert [distances[row["s"]] for row in found] == sorted(distances.values())
+
+
+def test_rows_are_told_apart_where_32_bits_keep_few_digits(tmp_path: Path) -> None:
+    """Of squares near zero, 2.4 and 2.9 are less than 1.8 in 32 bits, if that is the sum of three."""
+    unit = 2.0**-74.5
+    vectors = {f"a{number}": [math.sqrt(2.4) * unit, 0, 0] for number in range(20)}
+    vectors |= {f"b{number}": [math.sqrt(2.9) * unit, 0, 0] for number in range(20)}
+    vectors["c"] = [math.sqrt(0.6) * unit] * 3
+    graph = Graph.init(
+        str(tmp_path / "g"),
+        "node Doc { slug: String @key v: Vector(3)? @index }",
+        Settings(fsync=False, actor="tester"),
+    )
+    rows = [node("Doc", slug=slug, v=vector) for slug, vector in vectors.items()]
+    graph.load([write_jsonl(tmp_path / "rows.jsonl", rows)], LoadMode.APPEND)
+    ensure_indexes(graph.door, "main", None, "tester", unindexed_max=0)
+    source = (
+        "query q() { match { $d: Doc } return { $d.slug as s } "
+        "order { nearest($d.v, [0.0, 0.0, 0.0]) } limit 1 }"
+    )
+    assert graph.query(source).to_pylist() == [{"s": "c"}]
+
+
+def test_vectors_that_cannot_be_compared_keep_no_index_from_being_built(tmp_path: Path) -> None:
+    graph = Graph.init(
+        str(tmp_path / "g"),
+        "node Doc { slug: String @key v: Vector(2)? @index w: Vector(2)? @index }",
+        Settings(fsync=False, actor="tester"),
+    )
+    rows = [
+        node("Doc", slug=str(number), v=[3e38 if number == 9 else 0.5, -1.0], w=[1.0, number])
+        for number in range(20)
+    ]
+    graph.load([write_jsonl(tmp_path / "rows.jsonl", rows)], LoadMode.APPEND)
+    built = ensure_indexes(graph.door, "main", None, "tester", unindexed_max=0)
+    assert built == {"node:Doc": ["id_btree", "slug_btree", "slug_fts", "w_vector"]}
+    assert ensure_indexes(graph.door, "main", None, "tester", unindexed_max=0) == {}
+    graph.change('query q() { update Doc set { v: [0.5, 0.5] } where slug = "9" }')
+    assert ensure_indexes(graph.door, "main", None, "tester", unindexed_max=0) != {}

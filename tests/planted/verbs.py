@@ -6,6 +6,7 @@ As in `bugs.py`, whose list they join: import `BUGS` from here to have all of th
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -358,6 +359,17 @@ def believe_an_index_of_vectors(plant: Plant) -> None:
     from omnigraph_core.read.search import narrowing
 
     plant.replace(narrowing, "_are_proven", _always(True))
+
+
+@bug(
+    "tests/contract/test_nearest.py::test_nothing_is_lost_where_squares_of_distances_exceed_32_bits",
+    r"assert ",
+)
+def ask_an_index_for_what_is_too_far(plant: Plant) -> None:
+    """What an index cannot compare is missing from the answer."""
+    from omnigraph_core.read.search import narrowing
+
+    plant.replace(narrowing, "comparable_max", _always(math.inf))
 
 
 # ---- undo, tags and moves ----

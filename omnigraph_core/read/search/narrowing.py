@@ -16,6 +16,7 @@ from omnigraph_core.query.checked import CheckedRead, FusedSearch, NearestSearch
 from omnigraph_core.read.plan.steps import MatchPlan, ScanNodes
 from omnigraph_core.read.search.ranking import distances_of, query_vector
 from omnigraph_core.tables.search import has_vector_index, nearest_rows
+from omnigraph_core.tables.vectors import comparable_max
 from omnigraph_core.values.arrays import whole
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _MORE_MIN = 20
 # How far a sum of squares of 32 bits may be from the true one, as a share of it and for each dimension.
 _ROUNDING = 2.0**-23
 _FLOAT_MAX = float(np.finfo(np.float32).max)
+
+# What is nearer than this is not told apart by squares: as they near zero, 32 bits keep fewer digits.
+_SQUARE_MIN = 2.0**-90
 
 
 def nearest_scan(read: CheckedRead, plan: MatchPlan) -> ScanNodes | None:
@@ -56,7 +60,7 @@ def narrowed(session: Session, read: CheckedRead, scan: ScanNodes) -> IntArray |
     if size > VECTOR_BYTES_MAX or table.is_foreign or not has_vector_index(table, search.property):
         return None
     vector = query_vector(session, search)
-    if vector is None:
+    if vector is None or float(np.abs(vector).max()) > comparable_max(search.dimension):
         return None
     with session.statistics.step(f"nearest of {scan}") as step:
         count = limit + max(limit, _MORE_MIN)
@@ -82,4 +86,4 @@ def _are_proven(
     """Is every row that was not named farther away than the wanted ones?"""
     error = (dimension + 8) * _ROUNDING
     farthest = min(float(squares.max()), _FLOAT_MAX) * (1 - error)
-    return float(np.partition(distances, limit - 1)[limit - 1]) ** 2 < farthest
+    return farthest > _SQUARE_MIN and float(np.partition(distances, limit - 1)[limit - 1]) ** 2 < farthest

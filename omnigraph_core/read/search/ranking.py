@@ -22,6 +22,7 @@ from omnigraph_core.read.session.selectivity import ScanWay, way_for_many
 from omnigraph_core.records import dataclass
 from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.tables.search import has_vector_index, nearest_ids
+from omnigraph_core.tables.vectors import comparable_max
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -144,6 +145,7 @@ def _distances(
         len(codes) > EXACT_ROWS_MAX
         and candidates.is_whole_scan
         and limit is not None
+        and float(np.abs(vector).max()) <= comparable_max(search.dimension)
         and has_vector_index(entities.table, search.property)
     ):
         count = min(max(limit * _CANDIDATES_PER_ROW, _CANDIDATES_MIN), len(codes))
