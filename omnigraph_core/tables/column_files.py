@@ -44,12 +44,16 @@ def write_columns(
     casts: Mapping[str, str],
     constants: Mapping[str, str],
     on_written: OnWritten,
+    rows_at_once: int | None = None,
 ) -> ColumnFiles:
-    """Write columns by the SQL of their values; a failure leaves no file behind."""
+    """Write columns by the SQL of their values, so many rows at once (Lance's own choice, if None).
+
+    A failure leaves no file behind.
+    """
     fragments = table.lance.get_fragments()
     if not (casts or constants) or not fragments:
         return ColumnFiles([fragment.metadata for fragment in fragments])
-    writer = _Writer(storage, table, {**casts, **constants}, on_written)
+    writer = _Writer(storage, table, {**casts, **constants}, on_written, rows_at_once)
     try:
         filled = list(map(writer.computed, fragments)) if casts else writer.copied(fragments)
         writer.tell()
@@ -63,11 +67,17 @@ def write_columns(
 
 class _Writer:
     def __init__(
-        self, storage: Storage, table: Table, texts: Mapping[str, str], on_written: OnWritten
+        self,
+        storage: Storage,
+        table: Table,
+        texts: Mapping[str, str],
+        on_written: OnWritten,
+        rows_at_once: int | None,
     ) -> None:
         self._storage, self._table = storage, table
         self._texts = dict(texts)
         self._on_written = on_written
+        self._rows_at_once = rows_at_once
         self._schema: Any = None
         self.written: dict[str, int | None] = {}
         """Paths of the new files, and their sizes as far as Lance tells."""
@@ -76,7 +86,7 @@ class _Writer:
     def computed(self, fragment: Any) -> Any:
         """The fragment with a new file. Only what was written just now is new: the others are the table's."""
         with lance_failures(self._table.ref, "writing new columns of"):
-            metadata, schema = fragment.merge_columns(self._texts)
+            metadata, schema = fragment.merge_columns(self._texts, batch_size=self._rows_at_once)
         known = {file_name(file) for file in fragment.metadata.files}
         new = [file for file in metadata.files if file_name(file) not in known]
         self._note({data_path(self._table.ref, file): file.file_size_bytes for file in new})

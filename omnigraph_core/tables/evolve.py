@@ -33,6 +33,7 @@ from omnigraph_core.tables.columns import (
 )
 from omnigraph_core.tables.dataset import Table
 from omnigraph_core.tables.fragments import file_name
+from omnigraph_core.tables.limits import CAST_ROWS
 from omnigraph_core.tables.literals import cast_text, literal, quoted
 from omnigraph_core.tables.preview import previewed
 from omnigraph_core.tables.purge import stage_purge
@@ -221,14 +222,18 @@ class _Change:
 
     def _filled(self, base: Table) -> ColumnFiles:
         """The fragments of `base` with new files for the columns that get values."""
-        casts, constants = {}, {}
+        import pyarrow as pa
+
+        casts, constants, is_narrow = {}, {}, True
         for number, each in enumerate(self._wanted):
             origin = self._origins[number]
             if origin is not None and not self._kept(number):
+                is_narrow = is_narrow and pa.types.is_primitive(each.field.type)
                 casts[self._temporary(number)] = cast_text(quoted(origin), each.field.type)
             elif origin is None and each.fill is not None:
                 constants[self._temporary(number)] = literal(each.fill, each.field.type)
-        return write_columns(self.storage, base, casts, constants, self._on_written)
+        rows = CAST_ROWS if casts and is_narrow and not constants else None
+        return write_columns(self.storage, base, casts, constants, self._on_written, rows)
 
     def _temporary(self, number: int) -> str:
         return f"{self._aside(number)}_new"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from omnigraph_core.tables.create import create_table
 from omnigraph_core.tables.dataset import Table, Tables
 from omnigraph_core.tables.evolve import ColumnChange, stage_columns
 from omnigraph_core.tables.indexes import IndexKind, IndexSpec, list_indexes, stage_indexes
+from omnigraph_core.tables.limits import CAST_ROWS
 from omnigraph_core.tables.purge import holds_dropped, stage_purge
 from omnigraph_core.tables.stage import stage_append, stage_delete, stage_overwrite
 from tests.support.graphs import (
@@ -113,9 +115,9 @@ def test_one_value_for_all_rows_is_written_once_and_copied(
     table = commit(tables, stage_delete(tables.storage, table, operation(), ids=ids("ann")))
     computed, merge_columns = [], LanceFragment.merge_columns
 
-    def counting(fragment: LanceFragment, *given: object) -> object:
+    def counting(fragment: LanceFragment, *given: Any, **options: Any) -> object:
         computed.append(fragment.fragment_id)
-        return merge_columns(fragment, *given)  # type: ignore[arg-type]
+        return merge_columns(fragment, *given, **options)
 
     monkeypatch.setattr(LanceFragment, "merge_columns", counting)
     files = set(file_tree(tables.storage))
@@ -150,6 +152,22 @@ def test_a_column_is_widened(
     table = commit(tables, stage_overwrite(tables.storage, table, rows, operation()))
     wide = evolved(tables, table, kept("fromX", "fromX", new))
     assert list(column(wide, "fromX").values()) == pa.array(values, old).cast(new).to_pylist()
+
+
+def test_a_column_of_many_rows_is_widened_beside_deleted_ones(tables: Tables) -> None:
+    """They are computed in batches, and a deleted row takes no place in a batch but one in the file."""
+    table = evolved(tables, people_table(tables), AGE, added("number", pa.int32()))
+    numbers = range(2 * CAST_ROWS + 100)
+    names = pa.array([f"n{number:05}" for number in numbers])
+    rows = pa.table([names, [7] * len(numbers), pa.array(numbers, pa.int32())], schema=table.schema)
+    table = commit(tables, stage_overwrite(tables.storage, table, rows, operation()))
+    gone = {number for number in numbers if number % 3 == 0 or CAST_ROWS - 5 < number < CAST_ROWS + 5}
+    table = commit(
+        tables,
+        stage_delete(tables.storage, table, operation(), ids=ids(*(f"n{number:05}" for number in gone))),
+    )
+    wide = evolved(tables, table, AGE, kept("number", "number", pa.int64()))
+    assert column(wide, "number") == {f"n{number:05}": number for number in numbers if number not in gone}
 
 
 @pytest.mark.remotely
