@@ -57,7 +57,7 @@ class OpenGraph:
         """Know nothing of the graph but its place."""
         settings = self.settings
         vars(self).pop("_unchecked_door", None)
-        self._tables = Tables(self._storage)
+        self._tables = Tables(self._storage, settings.memory_limit_bytes)
         self._schemas = Schemas(self._storage.control, self.catalog)
         heads = HeadsIfNeeded(self._tables, self._schemas.keep)
         self._manifest = Manifest(self._tables, Testimony(self._tables), heads)

@@ -16,7 +16,7 @@ def tables_at(graph: str, settings: Settings) -> Tables:
     key = (graph, settings.s3)
     if key not in _opened:
         location = parse_location(graph, settings.working_directory)
-        _opened[key] = Tables(open_storage(location, settings))
+        _opened[key] = Tables(open_storage(location, settings), settings.memory_limit_bytes)
     return _opened[key]
 
 

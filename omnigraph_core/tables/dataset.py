@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.errors import InternalError, StorageError
+from omnigraph_core.limits import MEMORY_DEFAULT_BYTES
 from omnigraph_core.storage import Storage
 from omnigraph_core.storage.inside import refuse_foreign, refuse_links_below
 from omnigraph_core.tables.failures import (
@@ -21,6 +22,7 @@ from omnigraph_core.tables.failures import (
     panics_as_failures,
     storage_error,
 )
+from omnigraph_core.tables.limits import INDEX_CACHE_SHARE, METADATA_CACHE_SHARE
 from omnigraph_core.tables.places import place_inside
 from omnigraph_core.tables.refs import TableRef
 
@@ -51,11 +53,13 @@ class Tables:
     """The Lance datasets of one graph, opened through one session.
 
     The session caches manifests and index pages by file identity, so keeping one for
-    the life of the process makes reopening cheap and never stale.
+    the life of the process makes reopening cheap and never stale. Every commit makes new ones, so
+    they are given shares of the memory; Lance would keep 7 GiB.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, memory_bytes: int = MEMORY_DEFAULT_BYTES) -> None:
         self.storage = storage
+        self._memory_bytes = memory_bytes
         self._session: Any = None
         self._looked_at: set[str] = set()
         self._own_places: set[tuple[str, str]] = set()
@@ -71,7 +75,10 @@ class Tables:
         # Lance would retry an unreachable store for minutes; the probe has a deadline.
         self.storage.probe()
         if self._session is None:
-            self._session = lance.Session()
+            self._session = lance.Session(
+                index_cache_size_bytes=self._memory_bytes // INDEX_CACHE_SHARE,
+                metadata_cache_size_bytes=self._memory_bytes // METADATA_CACHE_SHARE,
+            )
         uri = self.uri(ref)
         self.refuse_foreign(ref.directory)
         try:

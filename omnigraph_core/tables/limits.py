@@ -27,6 +27,11 @@ REMEMBERED_KEYS_MAX = 10_000
 # So many rows are read by their addresses; beyond it, one pass over their fragments is cheaper.
 ADDRESSES_IN_FILTER_MAX = 1_000
 
+# Of the memory for data, what Lance may keep of indexes and of manifests: one in so many bytes. A commit
+# leaves 90 KB of manifests behind that nobody asks for again.
+INDEX_CACHE_SHARE = 4
+METADATA_CACHE_SHARE = 16
+
 # So many rows are sorted in memory; more are sorted by Lance, which spills to disk.
 SORTED_ROWS_MAX = 4_096
 

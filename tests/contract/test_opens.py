@@ -22,7 +22,7 @@ from omnigraph_core.settings import Settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.storage.control import Names
 from omnigraph_core.storage.local import LocalControlStore
-from omnigraph_core.tables.limits import FRAGMENTS_MAX
+from omnigraph_core.tables.limits import FRAGMENTS_MAX, METADATA_CACHE_SHARE
 
 SCHEMA = "node Person { name: String @key }\nnode Place { name: String @key }"
 SETTINGS = Settings(fsync=False, actor="ann")
@@ -154,3 +154,12 @@ def test_creating_a_branch_lists_the_others_once(root: Path, monkeypatch: pytest
     graph.create_branch("review/one")
     assert listed["__manifest/_refs/branches"] == 1
     assert listed["_graph_commits.lance/_refs/branches"] == 1
+
+
+def test_what_is_kept_of_manifests_and_indexes_does_not_grow_with_the_commits(tmp_path: Path) -> None:
+    """Lance keeps some 90 KB of each commit, up to a gigabyte unless it is told otherwise."""
+    settings = Settings(fsync=False, actor="ann", memory_limit_bytes=16 << 20)
+    graph = Graph.init(str(tmp_path / "g"), SCHEMA, settings)
+    for number in range(60):
+        graph.change(f'query q() {{ insert Person {{ name: "p{number}" }} }}')
+    assert 0 < graph._tables._session.size_bytes() < 2 * settings.memory_limit_bytes // METADATA_CACHE_SHARE
