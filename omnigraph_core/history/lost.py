@@ -6,15 +6,17 @@ is the record of what was done. A branch was there, and is lost, if
 
 - versions of it are on disk, without which nothing can be said or rebuilt, **and**
 - no record of a deleted branch has its name, and no move of it has begun and not ended, **and**
-- the newest move of it that is done did not delete it; or, if none is on record because a load made it
-  (or an older OmniGraph), its own commit table has a commit made on it that is no recovery's.
+- a move of it is on record as done, and it was not deleted since; or, if there is none because a load made
+  it (or an older OmniGraph), its own commit table has a commit made on it that is no recovery's.
 
-A record that cannot be read may tell of a deletion: then nothing is called lost.
+Branches are told apart by identity, never by when something was done: clocks of hosts differ, and are
+set back. A record that cannot be read may tell of a deletion: then nothing is called lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
@@ -32,101 +34,144 @@ from omnigraph_core.tables.torn import versions_on_disk
 
 _MADE = (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE)
 
+Living = Mapping[str, Mapping[str, tuple[Move, ...]]]
+"""Branches that were there and were not deleted: by line and identity, the moves that say so."""
 
-def lost_branches(tables: Tables, names: Iterable[str]) -> list[str]:
+
+class MoveRecords:
+    """The records of branches that came and went. None ever says of another branch what it said
+    before, so each is read once: a thousand branches may have been deleted."""
+
+    def __init__(self, control: ControlStore) -> None:
+        self.control = control
+        self._done: dict[str, Move] = {}
+        self._deleted: dict[str, str] = {}
+
+    def done(self) -> Iterator[Move]:
+        """The moves of branches that are on record as done."""
+        for operation_id in done_moves(self.control):
+            if operation_id not in self._done:
+                move = read_done(self.control, operation_id)
+                if move is None:
+                    continue
+                self._done[operation_id] = move
+            if not (move := self._done[operation_id]).kind.is_of_tag:
+                yield move
+
+    def undone(self) -> set[str]:
+        """The lines of branches that are deleted, or may be on their way to it or from it."""
+        begun = [read_begun(self.control, each) for each in begun_moves(self.control)]
+        return {each.line for each in begun if each is not None} | set(self._lines_of_deleted())
+
+    def _lines_of_deleted(self) -> Iterator[str]:
+        for identity in deleted_identities(self.control):
+            if identity not in self._deleted:
+                record = read_record(self.control, identity)
+                if record is None:
+                    continue
+                self._deleted[identity] = record.name
+            yield self._deleted[identity]
+
+
+def lost_branches(tables: Tables, records: MoveRecords, names: Iterable[str]) -> list[str]:
     """Those of these names that are lost.
 
     Nobody is kept from making and deleting branches meanwhile. So the refs are looked for between two
     looks at the records, which have to say the same.
     """
-    named = (name for name in names if is_branch_name(name))  # From files: it may be anything.
+    try:
+        undone = records.undone()
+    except OmnigraphError:
+        return []
+    named = (
+        name for name in names if name not in undone and is_branch_name(name)
+    )  # From files: it may be anything.
     left = [name for name in named if versions_on_disk(tables, manifest_ref(name))]
     if not left:
         return []
-    before = _witnesses(tables, left)
+    before = _witnesses(tables, records, left)
     main = manifest_ref(layout.MAIN_BRANCH)
     gone = [name for name in before if not tables.storage.control.exists(ref_path(main, name))]
-    after = _witnesses(tables, gone) if gone else {}
+    after = _witnesses(tables, records, gone) if gone else {}
     return sorted(name for name in gone if before[name] == after.get(name))
 
 
-def was_made(tables: Tables, name: str) -> bool:
+def was_made(records: MoveRecords, name: str) -> bool:
     """Was the branch there, to its last byte, and nobody deleted it? A power cut cannot have torn it."""
-    found = _done_and_undone(tables.storage.control)
-    return found is not None and name in found[0] and name not in found[1]
+    try:
+        return name not in records.undone() and name in living(records.done())
+    except OmnigraphError:
+        return False
 
 
-def identities_on_record(control: ControlStore) -> Mapping[str, str]:
+def identities_on_record(records: MoveRecords) -> Mapping[str, Collection[str]]:
     """What branches are known by, by their lines, as far as their making and what came after is on record."""
-    recorded = _done_and_undone(control)
-    if recorded is None:
+    try:
+        undone, there = records.undone(), living(records.done())
+    except OmnigraphError:
         return {}
-    moves, undone = recorded
-    made = {(move.line, move.identity) for move in _moves_of_branches(control) if move.kind in _MADE}
-    return {
-        line: move.identity
-        for line, move in moves.items()
-        if line not in undone and move.identity is not None and (line, move.identity) in made
-    }
+    made = {line: _made(known) for line, known in there.items() if line not in undone}
+    return {line: identities for line, identities in made.items() if identities}
 
 
-def _moves_of_branches(control: ControlStore) -> Iterator[Move]:
-    found = (read_done(control, each) for each in done_moves(control))
-    return (move for move in found if move is not None and not move.kind.is_of_tag)
+def _made(known: Mapping[str, Iterable[Move]]) -> list[str]:
+    return [identity for identity, moves in known.items() if any(move.kind in _MADE for move in moves)]
 
 
-def newest_moves_of_lines(control: ControlStore) -> Mapping[str, Move]:
-    """The newest move of each branch that is on record as done, by its line."""
-    found: dict[str, Move] = {}
-    for move in _moves_of_branches(control):
-        known = found.get(move.line)
-        if known is None or _age(known) < _age(move):
-            found[move.line] = move
+def living(moves: Iterable[Move]) -> Living:
+    """Of the branches that these moves are about, those that are there by what they say."""
+    return {line: there for line, known in _by_line(moves).items() if (there := _not_deleted(known))}
+
+
+def _by_line(moves: Iterable[Move]) -> dict[str, dict[str, tuple[Move, ...]]]:
+    found: dict[str, dict[str, tuple[Move, ...]]] = {}
+    for move in moves:
+        if move.identity is not None:
+            known = found.setdefault(move.line, {})
+            known[move.identity] = (*known.get(move.identity, ()), move)
     return found
 
 
-def _age(move: Move) -> tuple[int, str]:
-    return move.created_at, move.operation_id
+def _not_deleted(known: Mapping[str, tuple[Move, ...]]) -> dict[str, tuple[Move, ...]]:
+    """A branch is deleted once, and again once it was brought back."""
+    return {identity: moves for identity, moves in known.items() if not _is_deleted(moves)}
 
 
-def _witnesses(tables: Tables, names: Iterable[str]) -> dict[str, str]:
-    """The operation or the commit that says that a branch was there and was not deleted, by name."""
-    recorded = _done_and_undone(tables.storage.control)
-    if recorded is None:
+def _is_deleted(moves: Iterable[Move]) -> bool:
+    times = Counter(move.kind for move in moves)
+    return times[MoveKind.BRANCH_DELETE] > times[MoveKind.BRANCH_UNDELETE]
+
+
+def _witnesses(tables: Tables, records: MoveRecords, names: Iterable[str]) -> dict[str, str]:
+    """What says that a branch was there and was not deleted, by name; another text once it moved since."""
+    try:
+        # What has begun before what is done: the one is on record until the other is.
+        undone = records.undone()
+        by_line = _by_line(records.done())
+    except OmnigraphError:
         return {}
-    moves, undone = recorded
     found = {}
     for name in set(names) - undone:
-        witness = moves[name].operation_id if name in moves else _own_commit(tables, name)
-        if witness is not None:
-            found[name] = witness
+        known = by_line.get(name, {})
+        if there := _not_deleted(known):
+            found[name] = " ".join(sorted(move.operation_id for moves in there.values() for move in moves))
+        elif commit := _own_commit(tables, name, known):
+            found[name] = commit
     return found
 
 
-def _done_and_undone(control: ControlStore) -> tuple[Mapping[str, Move], set[str]] | None:
-    """The newest moves, and the branches that are deleted, or may be on their way to it or from it.
-
-    None if a record cannot be read.
-    """
-    try:
-        moves = newest_moves_of_lines(control)
-        begun = [read_begun(control, each) for each in begun_moves(control)]
-        deleted = [read_record(control, each) for each in deleted_identities(control)]
-    except OmnigraphError:
-        return None
-    undone = {each.line for each in begun if each is not None}
-    undone |= {each.name for each in deleted if each is not None}
-    return moves, undone | {line for line, move in moves.items() if move.kind is MoveKind.BRANCH_DELETE}
-
-
-def _own_commit(tables: Tables, name: str) -> str | None:
-    """The newest commit that was made on the branch by somebody."""
+def _own_commit(tables: Tables, name: str, deleted: Collection[str]) -> str | None:
+    """The newest commit that was made by somebody on the branch, which is none of the deleted ones."""
     try:
         rows = read_log_rows(tables, commits_ref(name), commits_schema()).to_pylist()
         of_recoveries = recovery_commits(tables)
     except OmnigraphError:
         return None
-    own = [row for row in rows if row["manifest_branch"] == name and row.get("branch_identity")]
+    own = [
+        row
+        for row in rows
+        if row["manifest_branch"] == name and row.get("branch_identity") not in (None, *deleted)
+    ]
     return max(
         (row["graph_commit_id"] for row in own if row["graph_commit_id"] not in of_recoveries), default=None
     )

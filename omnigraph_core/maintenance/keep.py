@@ -10,7 +10,8 @@ in no list, and branches, tags and names do not change meanwhile. Kept are
 - the bases of merges, and of those (`merge_bases.py`);
 - commits that have a tag;
 - deleted branches within the grace, with a tag or with a base of a merge, as they are (`put_aside.py`);
-- versions at which forks were made;
+- versions at which forks were made, and the first one of each fork, without which nobody could say where it
+  was made, should its ref be lost;
 - what a staged write pins, with the version after it: Lance looks for conflicts from the base of
   a write upwards and stops at the first version that is missing. Likewise what a sidecar names;
 - what was superseded within the grace: readers and writers that began before may still need it.
@@ -261,8 +262,9 @@ class Keeper:
 
     def _keep_fork_points(self, places: Iterable[Place]) -> None:
         for place in places:
-            for fork in place.forks.values():
+            for name, fork in place.forks.items():
                 self._kept.add((place.path, fork.parent), fork.parent_version)
+                self._kept.add((place.path, name), fork.parent_version)
 
     def _keep_staged(self) -> None:
         for operation_id in staged_operations(self._storage):

@@ -13,8 +13,8 @@ from dataclasses import replace
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.lost import identities_on_record
-from omnigraph_core.history.moves import Move, MoveKind, newest_moves
+from omnigraph_core.history.lost import MoveRecords, identities_on_record, living
+from omnigraph_core.history.moves import Move, newest_moves
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
 from omnigraph_core.manifest.snapshot import Snapshot
@@ -29,6 +29,7 @@ from omnigraph_core.tables.fork_refs import (
     missing_ref,
     trees_on_disk,
 )
+from omnigraph_core.tables.keys import quote_text
 from omnigraph_core.tables.ref_repair import rebuild_ref
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.tables.torn import versions_on_disk
@@ -67,14 +68,27 @@ def lost_refs(manifest: Manifest) -> list[ForkRef]:
 
 
 def strange_refs(manifest: Manifest, refs: Iterable[ForkRef]) -> list[ForkRef]:
-    """Refs that can be read, and say another identity than is on record: commits and names know that one."""
-    known = identities_on_record(manifest.tables.storage.control)
+    """Refs that can be read, and say another identity than is on record: commits and names know that one.
+
+    Of a branch that a load made its commits alone are on record.
+    """
+    known = identities_on_record(MoveRecords(manifest.tables.storage.control))
     whole = ((each, each.fork) for each in refs if each.state is RefState.WHOLE)
     return [
         replace(each, state=RefState.DAMAGED)
         for each, fork in whole
-        if fork is not None and known.get(each.name, fork.identity) != fork.identity
+        if fork is not None
+        and fork.identity not in known.get(each.name, (fork.identity,))
+        and not _has_commit(manifest, Branch(each.name, fork.identity))
     ]
+
+
+def _has_commit(manifest: Manifest, branch: Branch) -> bool:
+    """Was a commit made on exactly this branch?"""
+    made_there = f"manifest_branch = {quote_text(branch.name)} AND branch_identity = '{branch.identity}'"
+    with suppress(OmnigraphError):
+        return manifest.tables.open(commits_ref(branch.name)).count_rows(made_there) > 0
+    return False
 
 
 def missing_forks(tables: Tables, heads: Iterable[Snapshot]) -> _Damaged:
@@ -127,8 +141,7 @@ def repair_refs(manifest: Manifest, guard: Guard, *, thorough: bool = False) -> 
 
 def _known_identity(manifest: Manifest, ref: TableRef, branch: str) -> str | None:
     if ref.path == layout.COMMITS:
-        newest = _newest_move(manifest, branch)
-        return None if newest is None else newest.twin
+        return _twin_of_moves(manifest, branch)
     return _identity_of_branch(manifest, branch) if ref.path == layout.MANIFEST else None
 
 
@@ -162,17 +175,32 @@ def _of_commit(manifest: Manifest, branch: str, head: str | None) -> str | None:
 
 
 def _of_moves(manifest: Manifest, branch: str) -> str | None:
-    """The newest operation on this line knows it, unless that one deleted it."""
-    newest = _newest_move(manifest, branch)
-    return None if newest is None or newest.kind is MoveKind.BRANCH_DELETE else newest.identity
+    """What was done on this line knows it, unless it was deleted."""
+    there = living(_moves_of(manifest, branch)).get(branch, {})
+    return max(there, key=lambda identity: _newest(there[identity]), default=None)
 
 
-def _newest_move(manifest: Manifest, branch: str) -> Move | None:
+def _twin_of_moves(manifest: Manifest, branch: str) -> str | None:
+    """Of the branch that is there, else of the one that was deleted last and can be brought back."""
+    moves = _moves_of(manifest, branch)
+    there = [move for known in living(moves).get(branch, {}).values() for move in known]
+    of_twins = [move for move in there or moves if move.twin is not None]
+    return max(of_twins, key=_age).twin if of_twins else None
+
+
+def _moves_of(manifest: Manifest, branch: str) -> list[Move]:
     try:
-        moves = [each for each in newest_moves(manifest) if not each.kind.is_of_tag and each.line == branch]
+        return [each for each in newest_moves(manifest) if not each.kind.is_of_tag and each.line == branch]
     except OmnigraphError:
-        return None
-    return max(moves, key=lambda move: move.operation_id, default=None)
+        return []
+
+
+def _newest(moves: Iterable[Move]) -> tuple[int, str]:
+    return max(map(_age, moves))
+
+
+def _age(move: Move) -> tuple[int, str]:
+    return move.created_at, move.operation_id
 
 
 def _is_at(sidecar: Sidecar, head: str | None) -> bool:

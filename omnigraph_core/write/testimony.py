@@ -9,11 +9,16 @@ after a cut the one may be whole and the other torn, and its recovery publishes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from omnigraph_core import layout
 from omnigraph_core.manifest.reader import RecordedCommit
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.write.pending import pending_operations
+
+if TYPE_CHECKING:
+    from omnigraph_core.history.lost import MoveRecords
 
 
 class Testimony:
@@ -59,12 +64,18 @@ class Testimony:
 
         return commit_table_is_torn(self._tables, branch) and not self.pending_commits()
 
+    @cached_property
+    def _moves(self) -> MoveRecords:
+        from omnigraph_core.history.lost import MoveRecords
+
+        return MoveRecords(self._tables.storage.control)
+
     def lost(self, names: Sequence[str]) -> list[str]:
         from omnigraph_core.history.lost import lost_branches
 
-        return lost_branches(self._tables, names)
+        return lost_branches(self._tables, self._moves, names)
 
     def was_made(self, name: str) -> bool:
         from omnigraph_core.history.lost import was_made
 
-        return was_made(self._tables, name)
+        return was_made(self._moves, name)

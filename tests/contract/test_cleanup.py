@@ -321,7 +321,7 @@ def test_the_versions_of_a_branch_go_as_well(graph: Graph) -> None:
     write_more(graph, 6, "side", prefix="s")
     before = content(graph, "side")
     clean(graph)
-    assert len(person_versions(graph, "side")) == 3
+    assert len(person_versions(graph, "side")) == 4, "the first one says where the fork was made"
     assert content(fresh(graph), "side") == before
     write_three(graph, "later", "side")
     check_whole(graph)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from omnigraph_core.history.commits import commits_ref
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.settings import Settings
+from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.tables.fork_refs import RefDamaged, ref_path
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.branches import BranchExists
@@ -62,6 +65,21 @@ def _written(graph: Graph) -> None:
     write_three(graph, "on-dev", "dev")
 
 
+def _made_again_by_a_load(graph: Graph) -> None:
+    """The log of operations has only what became of the first one."""
+    _written(graph)
+    graph.merge("dev")
+    graph.delete_branch("dev")
+    _load(graph)
+
+
+def _cleaned(graph: Graph) -> None:
+    graph.create_branch("dev")
+    for number in range(3):
+        write_three(graph, f"on-dev-{number}", "dev")
+    graph.cleanup(keep=1, grace_s=0, force=True)
+
+
 def _renamed(graph: Graph) -> None:
     graph.create_branch("dev")
     graph.rename_branch("dev", "review")
@@ -71,6 +89,8 @@ MADE: dict[str, Callable[[Graph], object]] = {
     "by create": lambda graph: graph.create_branch("dev"),
     "and written": _written,
     "by a load": _load,
+    "again by a load": _made_again_by_a_load,
+    "and cleaned": _cleaned,
     "and brought back": _undeleted,
     "and renamed": _renamed,
 }
@@ -89,12 +109,13 @@ def test_a_branch_whose_ref_is_removed_is_damage_until_the_next_writer_rebuilds_
     MADE[made](graph)
     name = "review" if made == "and renamed" else "dev"
     before, on, history = content(graph, name), graph.snapshot(name).on, graph.log().history("main")
+    on_main = content(graph, "main")
     ref_file(graph, MANIFEST).unlink()
     reader = again(graph)
     for ask in (reader.branches, reader.log, lambda: reader.snapshot(name), lambda: reader.export(name)):
         with pytest.raises(RefDamaged, match=r"__manifest/_refs/branches/dev\.json is missing"):
             ask()
-    assert content(reader, "main")["node:Person"] == {"first"}
+    assert content(reader, "main") == on_main
     assert ("branch-ref-missing", ref_path(MANIFEST, "dev")) in codes(graph)
     healed = open_graph(graph.location.path, SETTINGS)
     assert healed.branches() == sorted(["main", name])
@@ -232,3 +253,59 @@ def test_what_was_deleted_or_never_made_is_not_lost(graph: Graph) -> None:
     graph.create_branch("dev")
     assert content(graph, "dev")["node:Person"] == {"first"}
     check_whole(graph)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock of this process so many seconds ahead."""
+    ns, seconds, ahead = time.time_ns, time.time, [0.0]
+    monkeypatch.setattr(time, "time_ns", lambda: ns() + int(ahead[0] * 1e9))
+    monkeypatch.setattr(time, "time", lambda: seconds() + ahead[0])
+
+    def set_ahead(by: float) -> None:
+        ahead[0] = by
+
+    return set_ahead
+
+
+@pytest.mark.parametrize("used_again", ["its name", "by a load", "its directory", "by nobody"])
+def test_a_branch_that_a_clock_has_deleted_before_it_was_made_is_deleted(
+    used_again: str, graph: Graph, clock: Callable[[float], None]
+) -> None:
+    """Clocks of hosts differ, and are set back: what came first is no question of times."""
+    clock(3600)
+    _written(graph)
+    clock(0)
+    graph.delete_branch("dev")
+    if used_again == "by nobody":
+        graph.cleanup(keep=1, grace_s=0, force=True)
+    elif used_again == "by a load":
+        _load(graph)
+    else:
+        graph.create_branch("dev" if used_again == "its name" else "dev/sub")
+    names, made = graph.branches(), [graph.snapshot(name).on for name in graph.branches()]
+    assert not codes(graph)
+    open_graph(graph.location.path, SETTINGS).prepare_for_writing(thorough=True)
+    healed = again(graph)
+    assert (healed.branches(), [healed.snapshot(name).on for name in names]) == (names, made)
+    assert not codes(graph)
+    check_whole(healed)
+
+
+def test_deleted_branches_cost_a_process_one_look_each(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their twins have no ref of a branch beside them, like those of lost ones."""
+    for number in range(5):
+        graph.create_branch(f"b{number}")
+        graph.delete_branch(f"b{number}")
+    looked_at: Counter[str] = Counter()
+    get = LocalControlStore.get
+
+    def counting(store: LocalControlStore, path: str) -> object:
+        looked_at[path.partition("/")[0]] += path.startswith((layout.DELETED_DIR, layout.DONE_OPERATIONS))
+        return get(store, path)
+
+    monkeypatch.setattr(LocalControlStore, "get", counting)
+    reader = again(graph)
+    for _ in range(3):
+        assert reader.branches() == ["main"]
+    assert +looked_at == {layout.DELETED_DIR: 5}

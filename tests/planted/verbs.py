@@ -577,7 +577,7 @@ def take_a_deleted_branch_for_lost(plant: Plant) -> None:
     """Whatever has versions on disk was there."""
     from omnigraph_core.history import lost
 
-    plant.replace(lost, "_witnesses", lambda original: lambda tables, names: dict.fromkeys(names, "there"))
+    plant.replace(lost, "_witnesses", lambda _: lambda tables, records, names: dict.fromkeys(names, "there"))
 
 
 @bug(

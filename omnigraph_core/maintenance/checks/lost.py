@@ -6,36 +6,27 @@ is left that could be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from omnigraph_core import layout
-from omnigraph_core.errors import OmnigraphError
-from omnigraph_core.history.lost import newest_moves_of_lines
-from omnigraph_core.history.moves import Move, MoveKind
+from omnigraph_core.history.lost import MoveRecords, identities_on_record
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, error
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.tables.fork_refs import ref_path
 from omnigraph_core.write.ref_repair import missing_forks, strange_refs
 
-_MADE = (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE)
-
-
-def _moves(seen: Examination) -> Mapping[str, Move]:
-    """One that cannot be read is said by the check of operations, and may tell of a deletion."""
-    try:
-        return newest_moves_of_lines(seen.control)
-    except OmnigraphError:
-        return {}
-
 
 def check_lost(seen: Examination) -> Iterator[Finding]:
-    """Refs are read before and after the moves, which are on record only once a ref has moved."""
+    """Refs are read before and after the moves, which are on record only once a ref has moved.
+
+    A move that cannot be read is said by the check of operations, and may tell of a deletion.
+    """
     known = {each.name for each in seen.branch_refs} | {each.name for each in seen.deleted}
     main = manifest_ref(layout.MAIN_BRANCH)
-    for name, move in _moves(seen).items():
+    for name in identities_on_record(MoveRecords(seen.control)):
         path = ref_path(main, name)
-        if name in known or move.kind not in _MADE or not seen.knows_deleted or seen.control.exists(path):
+        if name in known or not seen.knows_deleted or seen.control.exists(path):
             continue
         text = f"nothing is left of branch '{name}', which nobody deleted"
         yield error("branch-lost", path, text)
