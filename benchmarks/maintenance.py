@@ -9,6 +9,7 @@ export as Parquet.
 from __future__ import annotations
 
 import argparse
+import secrets
 import shutil
 import statistics
 import tempfile
@@ -21,8 +22,11 @@ from omnigraph_core.records import dataclass
 from omnigraph_core.schema.files import Format
 from omnigraph_core.settings import Settings
 
-SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person\n"
-INSERT = "query put($name: String, $age: I32) { insert Person { name: $name, age: $age } }"
+SCHEMA = "node Person { name: String @key age: I32? note: String? }\nedge Knows: Person -> Person\n"
+INSERT = (
+    "query put($name: String, $age: I32, $note: String?) "
+    "{ insert Person { name: $name, age: $age, note: $note } }"
+)
 SAMPLES = 20
 YOUNG_COMMITS = 30
 
@@ -48,14 +52,16 @@ def size_of(root: Path) -> int:
 class Bench:
     """One graph, and a number for every row that was put into it."""
 
-    def __init__(self, root: Path, keep: int) -> None:
+    def __init__(self, root: Path, keep: int, note_bytes: int = 0) -> None:
+        self.note_bytes = note_bytes
         self.settings = Settings(fsync=False, actor="bench")
         self.graph = Graph.init(str(root), SCHEMA, self.settings)
         self.root, self.keep, self.commits = root, keep, 0
 
     def put(self) -> None:
         name = f"p{self.commits:06d}"
-        self.graph.change(INSERT, params={"name": name, "age": self.commits})
+        note = secrets.token_urlsafe(self.note_bytes)[: self.note_bytes] or None
+        self.graph.change(INSERT, params={"name": name, "age": self.commits, "note": note})
         self.commits += 1
 
     def open(self) -> None:
@@ -70,7 +76,7 @@ class Bench:
 
 def measured(folder: Path, bench: Bench) -> tuple[Cost, Cost]:
     """Of the graph, and of a young one beside it."""
-    young = Bench(folder / f"young-{bench.commits}", bench.keep)
+    young = Bench(folder / f"young-{bench.commits}", bench.keep, bench.note_bytes)
     for _ in range(YOUNG_COMMITS):
         young.put()
     both = (bench, young)
@@ -93,10 +99,11 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=20_000)
     parser.add_argument("--every", type=int, default=1_000, help="maintain after so many commits")
     parser.add_argument("--keep", type=int, default=10)
+    parser.add_argument("--note-bytes", type=int, default=0, help="of random text in every row")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-maintenance-"))
     try:
-        bench = Bench(folder / "g", options.keep)
+        bench = Bench(folder / "g", options.keep, options.note_bytes)
         titles = ("change", "ratio", "open", "ratio")
         print(
             f"{'commits':>8}",

@@ -27,8 +27,10 @@ def run() -> None:
     from omnigraph_cli.warm.client import run_warm
 
     leaves_server = run_warm()
+    from omnigraph_cli import without_docs
     from omnigraph_cli.process import run_here
 
+    without_docs.prefer()
     run_here(leaves_server=leaves_server, is_interruptible=is_interruptible)
 
 

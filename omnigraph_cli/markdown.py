@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from omnigraph_core.records import dataclass
 
@@ -37,7 +37,7 @@ def blocks(markdown: str) -> Iterator[Block]:
         is_table = line.startswith("|")
         if line.startswith(("```", "#")) or not line.strip() or starts_item or is_table != (kind == "table"):
             if held:
-                yield Block(kind, ("\n" if kind == "table" else " ").join(held))
+                yield _joined(kind, held)
             held, kind = [], "text"
         if code and not is_indented:
             yield Block("code", "\n".join(code))
@@ -56,11 +56,16 @@ def blocks(markdown: str) -> Iterator[Block]:
             yield Block("heading", _LINK.sub(r"\1", line.lstrip("# ")), level)
         elif line.strip():
             kind = "table" if is_table else "item" if starts_item or kind == "item" else "text"
-            held.append(_LINK.sub(r"\1", line.strip().removeprefix("- ")))
+            held.append(line.strip().removeprefix("- "))
     if code:
         yield Block("code", "\n".join(code))
     if held:
-        yield Block(kind, ("\n" if kind == "table" else " ").join(held))
+        yield _joined(kind, held)
+
+
+def _joined(kind: str, lines: Sequence[str]) -> Block:
+    """Links are taken out of the whole: one may be broken between two lines."""
+    return Block(kind, _LINK.sub(r"\1", ("\n" if kind == "table" else " ").join(lines)))
 
 
 def rows_of(table: str) -> list[list[str]]:

@@ -108,7 +108,8 @@ def build_all() -> None:
 
 
 def _build_options(command: Any, parent: Any) -> None:
-    context = command.context_class(command, info_name=command.name, parent=parent)
+    settings = command.context_settings
+    context = command.context_class(command, info_name=command.name, parent=parent, **settings)
     command.make_parser(context)
     for each in getattr(command, "commands", {}).values():
         _build_options(each, context)

@@ -59,6 +59,7 @@ def good(graph: Graph) -> dict[str, dict[str, Any]]:
         "lock_holder": {"branch": "main"},
         "catalog_of": {"ref": "main"},
         "plan_schema": {"wanted": PEOPLE},
+        "prepare": {"source": "query q() { match { $p: Person } return { $p.name } }"},
         "apply_schema": {"source": PEOPLE},
         "diff": {"a": "main", "b": "main"},
         "blame": {"type_name": "Person", "entity_id": "x"},

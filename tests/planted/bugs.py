@@ -955,7 +955,7 @@ def undo_by_name(plant: Plant) -> None:
 
 @bug(
     f"{PAUSED}::test_a_process_stopped_while_forking_does_not_delete_the_fork_that_another_published",
-    r"AssertionError: after waking up: ReplansUsedUp",
+    r"AssertionError: after waking up: (ReplansUsedUp|TableNotFound)",
 )
 def delete_forks_that_cannot_be_used(plant: Plant) -> None:
     """A fork that has moved is deleted and made anew, as if nobody could have published it."""
@@ -978,7 +978,7 @@ def delete_forks_that_cannot_be_used(plant: Plant) -> None:
 
 @bug(
     f"{PAUSED}::test_a_create_that_slept_while_it_gave_a_deleted_branch_up_harms_no_other[1]",
-    r"AssertionError: branch.given_up: ReplansUsedUp",
+    r"AssertionError: branch.given_up: (ReplansUsedUp|TableNotFound)",
 )
 def delete_forks_by_name(plant: Plant) -> None:
     """Whatever has the name when a fork's turn comes is deleted, and nobody asks for the lock."""
@@ -1033,8 +1033,9 @@ def do_not_compare_the_ref(plant: Plant) -> None:
 
 @bug(f"{REFS}::test_until_then_nobody_takes_it_for_absent[flipped]", r"DID NOT RAISE RefDamaged")
 def take_an_unreadable_ref_for_absent(plant: Plant) -> None:
-    """A ref that cannot be read is no branch."""
+    """A ref that cannot be read is no branch, whoever was told that it was made."""
     from omnigraph_core.tables import fork_refs
+    from omnigraph_core.write.testimony import Testimony
 
     def state(original: Any) -> Any:
         def lenient(tables: Any, tree: Any, data: bytes, fork: Any, witness: Any) -> Any:
@@ -1044,6 +1045,8 @@ def take_an_unreadable_ref_for_absent(plant: Plant) -> None:
         return lenient
 
     plant.replace(fork_refs, "_state", state)
+    plant.replace(Testimony, "lost", lambda original: lambda self, names: [])
+    plant.replace(Testimony, "was_made", lambda original: lambda self, name: False)
 
 
 @bug(
@@ -1100,7 +1103,7 @@ def forget_who_a_branch_was(plant: Plant) -> None:
     """A rebuilt ref gets a new uuid, although a pending write knows the old one."""
     from omnigraph_core.write import ref_repair
 
-    plant.replace(ref_repair, "_known_identity", lambda original: lambda manifest, branch: None)
+    plant.replace(ref_repair, "_known_identity", lambda original: lambda manifest, ref, name: None)
 
 
 @bug(f"{REFS}::test_a_start_whose_branch_was_replaced_meanwhile_is_refused", r"DID NOT RAISE StartMoved")
@@ -1384,7 +1387,7 @@ def check_a_long_load_under_the_lock(plant: Plant) -> None:
 
 @bug(
     "tests/contract/test_arguments.py::test_what_cannot_work_changes_nothing[a number as message]",
-    r"ArrowTypeError|DID NOT RAISE|TypeError",
+    r"is not a text: 4711",
 )
 def look_at_no_argument(plant: Plant) -> None:
     """What callers pass is believed to be of the declared type."""

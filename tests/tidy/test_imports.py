@@ -115,7 +115,8 @@ def test_pure_modules_of_values_are_pure() -> None:
         if name.startswith("omnigraph_core.values.")
     }
     assert used <= pure
-    assert not any(late_imports(path, tree) for path, tree in sources(CLI))
+    late = {path.name for path, tree in sources(CLI) if late_imports(path, tree)}
+    assert late == {"without_docs.py"}  # about how Arrow itself is imported
 
 
 def test_no_test_module_imports_another() -> None:
