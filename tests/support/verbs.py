@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from omnigraph_core.errors import InternalError, OmnigraphError
 from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.settings import Settings
@@ -19,6 +21,8 @@ from omnigraph_core.settings import Settings
 SETTINGS = Settings(fsync=False, actor="ann", lock_timeout_s=5)
 PATIENCE_S = 120
 INSERT = 'query q() { insert Company { name: "by-%s" } }'
+HOPS = "query q() { match { $p: Person $p knows $q } return { $q.name, count($p) as n } }"
+SEARCH = 'query q() { match { $c: Company } return { $c.name } order { bm25($c.name, "one") } limit 3 }'
 WIDER = "node Extra { name: String @key }\n"
 
 Verb = Callable[[Graph], Any]
@@ -38,6 +42,12 @@ READS: dict[str, Verb] = {
     "export before": lambda graph: b"".join(graph.export("main~1")),
     "query": lambda graph: graph.query("query q() { match { $p: Person } return { $p.name } }").to_arrow(),
     "diff": lambda graph: graph.diff("main", "dev"),
+    "commits of an entity": lambda graph: graph.commits(entity_id="one", type_name="Company"),
+    "hops": lambda graph: graph.query(HOPS).to_arrow(),
+    "search": lambda graph: graph.query(SEARCH).to_arrow(),
+    "schema plan": lambda graph: graph.plan_schema(graph.catalog_of().source + WIDER),
+    "moved": lambda graph: graph.moved_branches(),
+    "removals": lambda graph: graph.removals(),
     "blame": lambda graph: graph.blame("Company", "one"),
     "recoveries": lambda graph: graph.recoveries(),
     "tags": lambda graph: graph.tags(),
@@ -52,6 +62,15 @@ WRITES: dict[str, Verb] = {
     "recovery run": lambda graph: None,
     "change": lambda graph: graph.change(INSERT % "main"),
     "change dev": lambda graph: graph.change(INSERT % "dev", branch="dev"),
+    "load": lambda graph: graph.load({"Company": pa.table({"name": ["loaded"]})}, "merge"),
+    "load --from": lambda graph: graph.load(
+        {"Company": pa.table({"name": ["loaded"]})}, "append", branch="loaded", source="dev"
+    ),
+    "revert": lambda graph: graph.revert("main", strategy="ours"),
+    "reset": lambda graph: graph.reset_branch("dev", "dev~1"),
+    "index build": lambda graph: graph.build_topology("main"),
+    "relocate": lambda graph: graph.relocate(),
+    "adopt": lambda graph: graph.adopt(),
     "tag": lambda graph: graph.create_tag("fresh", "main"),
     "tag delete": lambda graph: graph.delete_tag("fresh"),
     "branch": lambda graph: graph.create_branch("fresh"),
