@@ -6,8 +6,9 @@ is the record of what was done. A branch was there, and is lost, if
 
 - versions of it are on disk, without which nothing can be said or rebuilt, **and**
 - no record of a deleted branch has its name, and no move of it has begun and not ended, **and**
-- a move of it is on record as done, and it was not deleted since; or, if there is none because a load made
-  it (or an older OmniGraph), its own commit table has a commit made on it that is no recovery's.
+- a move of it is on record as done, or it came with a graph of the original, and it was not deleted since;
+  or, if nothing is on record because a load made it (or an older OmniGraph), its own commit table has a
+  commit made on it that is no recovery's.
 
 Branches are told apart by identity, never by when something was done: clocks of hosts differ, and are
 set back. A record that cannot be read may tell of a deletion: then nothing is called lost.
@@ -16,7 +17,7 @@ set back. A record that cannot be read may tell of a deletion: then nothing is c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
@@ -35,19 +36,22 @@ from omnigraph_core.tables.torn import versions_on_disk
 _MADE = (MoveKind.BRANCH_CREATE, MoveKind.BRANCH_UNDELETE)
 
 Living = Mapping[str, Mapping[str, tuple[Move, ...]]]
-"""Branches that were there and were not deleted: by line and identity, the moves that say so."""
+"""Branches that were there and were not deleted: by line and identity, the moves that say so. There are
+none of a branch that came with a graph of the original."""
 
 
 class MoveRecords:
     """The records of branches that came and went. None ever says of another branch what it said
     before, so each is read once: a thousand branches may have been deleted."""
 
-    def __init__(self, control: ControlStore) -> None:
+    def __init__(self, control: ControlStore, adopted: Callable[[], Mapping[str, str]]) -> None:
         self.control = control
+        self._adopted = adopted
+        """The identities of the branches that came with a graph of the original, by line."""
         self._done: dict[str, Move] = {}
         self._deleted: dict[str, str] = {}
 
-    def done(self) -> Iterator[Move]:
+    def _done_moves(self) -> Iterator[Move]:
         """The moves of branches that are on record as done."""
         for operation_id in done_moves(self.control):
             if operation_id not in self._done:
@@ -57,6 +61,13 @@ class MoveRecords:
                 self._done[operation_id] = move
             if not (move := self._done[operation_id]).kind.is_of_tag:
                 yield move
+
+    def by_line(self) -> Living:
+        """All branches that are on record, also those that were deleted."""
+        return _by_line(self._done_moves(), self._adopted())
+
+    def living(self) -> Living:
+        return living(self._done_moves(), self._adopted())
 
     def undone(self) -> set[str]:
         """The lines of branches that are deleted, or may be on their way to it or from it."""
@@ -99,7 +110,7 @@ def lost_branches(tables: Tables, records: MoveRecords, names: Iterable[str]) ->
 def was_made(records: MoveRecords, name: str) -> bool:
     """Was the branch there, to its last byte, and nobody deleted it? A power cut cannot have torn it."""
     try:
-        return name not in records.undone() and name in living(records.done())
+        return name not in records.undone() and name in records.living()
     except OmnigraphError:
         return False
 
@@ -107,7 +118,7 @@ def was_made(records: MoveRecords, name: str) -> bool:
 def identities_on_record(records: MoveRecords) -> Mapping[str, Collection[str]]:
     """What branches are known by, by their lines, as far as their making and what came after is on record."""
     try:
-        undone, there = records.undone(), living(records.done())
+        undone, there = records.undone(), records.living()
     except OmnigraphError:
         return {}
     made = {line: _made(known) for line, known in there.items() if line not in undone}
@@ -115,16 +126,21 @@ def identities_on_record(records: MoveRecords) -> Mapping[str, Collection[str]]:
 
 
 def _made(known: Mapping[str, Iterable[Move]]) -> list[str]:
-    return [identity for identity, moves in known.items() if any(move.kind in _MADE for move in moves)]
+    return [
+        identity
+        for identity, moves in known.items()
+        if not moves or any(move.kind in _MADE for move in moves)
+    ]
 
 
-def living(moves: Iterable[Move]) -> Living:
-    """Of the branches that these moves are about, those that are there by what they say."""
-    return {line: there for line, known in _by_line(moves).items() if (there := _not_deleted(known))}
+def living(moves: Iterable[Move], adopted: Mapping[str, str]) -> Living:
+    """Of the branches that these are about, those that are there by what is said."""
+    return {line: there for line, known in _by_line(moves, adopted).items() if (there := _not_deleted(known))}
 
 
-def _by_line(moves: Iterable[Move]) -> dict[str, dict[str, tuple[Move, ...]]]:
-    found: dict[str, dict[str, tuple[Move, ...]]] = {}
+def _by_line(moves: Iterable[Move], adopted: Mapping[str, str]) -> Living:
+    found: dict[str, dict[str, tuple[Move, ...]]]
+    found = {line: {identity: ()} for line, identity in adopted.items()}
     for move in moves:
         if move.identity is not None:
             known = found.setdefault(move.line, {})
@@ -147,14 +163,15 @@ def _witnesses(tables: Tables, records: MoveRecords, names: Iterable[str]) -> di
     try:
         # What has begun before what is done: the one is on record until the other is.
         undone = records.undone()
-        by_line = _by_line(records.done())
+        by_line = records.by_line()
     except OmnigraphError:
         return {}
     found = {}
     for name in set(names) - undone:
         known = by_line.get(name, {})
         if there := _not_deleted(known):
-            found[name] = " ".join(sorted(move.operation_id for moves in there.values() for move in moves))
+            moves = sorted(move.operation_id for moves in there.values() for move in moves)
+            found[name] = " ".join([*sorted(there), *moves])
         elif commit := _own_commit(tables, name, known):
             found[name] = commit
     return found

@@ -2,7 +2,8 @@
 
 The original's commits do not name their schema. What was found out about it when the graph was adopted
 is kept here: per branch, the manifest versions from which on it had which schema, by our hash. The
-schemas themselves are in `__schema/`, like all others. The file is written before the first head row
+schemas themselves are in `__schema/`, like all others. So are the identities of the branches: nothing else
+says that they were there, should the ref of one be lost. The file is written before the first head row
 and never changes afterwards; it goes with no cleanup.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import field
 from typing import Any
 
 from omnigraph_core import layout
@@ -20,6 +22,7 @@ from omnigraph_core.history.sealed import seal, unseal
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.records import dataclass
 from omnigraph_core.storage import ControlStore, ObjectExists
+from omnigraph_core.tables.fork_refs import is_identity
 
 RECORD_VERSION = 1
 
@@ -40,6 +43,8 @@ class OriginalRecord:
     """The schemas of the commits that the original made."""
 
     schemas: Mapping[str, Sequence[Run]]
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """Their identities, by name; empty in a record of an older OmniGraph."""
 
     def knows(self, branch: str, manifest_version: int) -> bool:
         """Did a branch of this name have a commit of the original at this version, or before?"""
@@ -53,7 +58,8 @@ class OriginalRecord:
 
     def encode(self) -> bytes:
         schemas = {name: [list(run) for run in runs] for name, runs in self.schemas.items()}
-        return seal({"schema_version": RECORD_VERSION, "schemas": schemas})
+        content = {"schema_version": RECORD_VERSION, "schemas": schemas, "branches": dict(self.branches)}
+        return seal(content)
 
 
 def keep_record(control: ControlStore, record: OriginalRecord) -> None:
@@ -69,12 +75,19 @@ def read_record(control: ControlStore) -> OriginalRecord | None:
         return None
     try:
         unseal(found.data, RECORD_VERSION)
-        schemas = parse_json(found.data).get("schemas")
+        content = parse_json(found.data)
+        schemas, branches = content.get("schemas"), content.get("branches", {})
         if not isinstance(schemas, dict):
             raise ValueError("schemas is not an object")
-        return OriginalRecord({name: _runs(name, runs) for name, runs in schemas.items()})
+        if not isinstance(branches, dict) or not all(map(_is_identity, branches.values())):
+            raise ValueError("branches is not an object of identities")
+        return OriginalRecord({name: _runs(name, runs) for name, runs in schemas.items()}, branches)
     except ValueError as error:
         raise OriginalRecordDamaged(str(error)) from error
+
+
+def _is_identity(found: object) -> bool:
+    return isinstance(found, str) and is_identity(found)
 
 
 def _runs(branch: str, found: object) -> list[Run]:

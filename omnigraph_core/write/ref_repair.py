@@ -6,14 +6,14 @@ branch, cleanup; and by `recovery run`. Nothing else reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from omnigraph_core import layout
 from omnigraph_core.errors import OmnigraphError
 from omnigraph_core.history.commits import commits_ref
-from omnigraph_core.history.lost import MoveRecords, identities_on_record, living
+from omnigraph_core.history.lost import identities_on_record, living
 from omnigraph_core.history.moves import Move, newest_moves
 from omnigraph_core.manifest.branch import Branch
 from omnigraph_core.manifest.reader import Manifest, manifest_ref
@@ -36,6 +36,7 @@ from omnigraph_core.tables.torn import versions_on_disk
 from omnigraph_core.write.pending import pending_operations
 from omnigraph_core.write.sidecar import read_sidecar
 from omnigraph_core.write.sidecar_record import Sidecar
+from omnigraph_core.write.testimony import adopted_branches, move_records
 
 _Damaged = list[tuple[TableRef, ForkRef]]
 
@@ -72,7 +73,7 @@ def strange_refs(manifest: Manifest, refs: Iterable[ForkRef]) -> list[ForkRef]:
 
     Of a branch that a load made its commits alone are on record.
     """
-    known = identities_on_record(MoveRecords(manifest.tables.storage.control))
+    known = identities_on_record(move_records(manifest.tables.storage.control))
     whole = ((each, each.fork) for each in refs if each.state is RefState.WHOLE)
     return [
         replace(each, state=RefState.DAMAGED)
@@ -176,14 +177,21 @@ def _of_commit(manifest: Manifest, branch: str, head: str | None) -> str | None:
 
 def _of_moves(manifest: Manifest, branch: str) -> str | None:
     """What was done on this line knows it, unless it was deleted."""
-    there = living(_moves_of(manifest, branch)).get(branch, {})
-    return max(there, key=lambda identity: _newest(there[identity]), default=None)
+    there = living(_moves_of(manifest, branch), _adopted(manifest, branch)).get(branch, {})
+    return max(there, key=lambda identity: max(map(_age, there[identity]), default=(0, "")), default=None)
+
+
+def _adopted(manifest: Manifest, branch: str) -> Mapping[str, str]:
+    with suppress(OmnigraphError):
+        adopted = adopted_branches(manifest.tables.storage.control)
+        return {branch: adopted[branch]} if branch in adopted else {}
+    return {}
 
 
 def _twin_of_moves(manifest: Manifest, branch: str) -> str | None:
     """Of the branch that is there, else of the one that was deleted last and can be brought back."""
     moves = _moves_of(manifest, branch)
-    there = [move for known in living(moves).get(branch, {}).values() for move in known]
+    there = [move for known in living(moves, {}).get(branch, {}).values() for move in known]
     of_twins = [move for move in there or moves if move.twin is not None]
     return max(of_twins, key=_age).twin if of_twins else None
 
@@ -193,10 +201,6 @@ def _moves_of(manifest: Manifest, branch: str) -> list[Move]:
         return [each for each in newest_moves(manifest) if not each.kind.is_of_tag and each.line == branch]
     except OmnigraphError:
         return []
-
-
-def _newest(moves: Iterable[Move]) -> tuple[int, str]:
-    return max(map(_age, moves))
 
 
 def _age(move: Move) -> tuple[int, str]:

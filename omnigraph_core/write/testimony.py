@@ -8,7 +8,7 @@ after a cut the one may be whole and the other torn, and its recovery publishes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,22 @@ from omnigraph_core.write.pending import pending_operations
 
 if TYPE_CHECKING:
     from omnigraph_core.history.lost import MoveRecords
+    from omnigraph_core.storage import ControlStore
+
+
+def move_records(control: ControlStore) -> MoveRecords:
+    """What is on record of the branches of a graph."""
+    from omnigraph_core.history.lost import MoveRecords
+
+    return MoveRecords(control, lambda: adopted_branches(control))
+
+
+def adopted_branches(control: ControlStore) -> Mapping[str, str]:
+    """The branches that came with a graph of the original."""
+    from omnigraph_core.original.record import read_record
+
+    found = read_record(control)
+    return {} if found is None else found.branches
 
 
 class Testimony:
@@ -66,9 +82,7 @@ class Testimony:
 
     @cached_property
     def _moves(self) -> MoveRecords:
-        from omnigraph_core.history.lost import MoveRecords
-
-        return MoveRecords(self._tables.storage.control)
+        return move_records(self._tables.storage.control)
 
     def lost(self, names: Sequence[str]) -> list[str]:
         from omnigraph_core.history.lost import lost_branches

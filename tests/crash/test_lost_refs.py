@@ -26,6 +26,7 @@ from omnigraph_core.storage.local import LocalControlStore
 from omnigraph_core.tables.fork_refs import RefDamaged, ref_path
 from omnigraph_core.tables.refs import TableRef
 from omnigraph_core.write.branches import BranchExists
+from tests.support.originals import exported, unpack_in_place
 from tests.support.processes import Omnigraph
 from tests.support.writers import check_whole, content, open_graph, write_three
 
@@ -124,6 +125,23 @@ def test_a_branch_whose_ref_is_removed_is_damage_until_the_next_writer_rebuilds_
     write_three(healed, "more", "dev")
     check_whole(healed)
     assert not codes(healed)
+
+
+@pytest.mark.parametrize("name", ["side", "lazy", "feat/x"])
+def test_a_branch_that_came_with_a_graph_of_the_original_does_not_vanish(name: str, tmp_path: Path) -> None:
+    root = unpack_in_place("branches", tmp_path)
+    Graph.open(str(root), SETTINGS).adopt()
+    graph = open_graph(root, SETTINGS)
+    names, before, on = graph.branches(), exported(graph, name), graph.snapshot(name).on
+    ref_file(graph, MANIFEST, name).unlink()
+    with pytest.raises(RefDamaged, match="is missing"):
+        again(graph).branches()
+    assert ("branch-ref-missing", ref_path(MANIFEST, name)) in codes(graph)
+    healed = open_graph(root, SETTINGS)
+    assert (healed.branches(), healed.snapshot(name).on, exported(healed, name)) == (names, on, before)
+    healed.delete_branch(name)
+    assert again(graph).branches() == sorted({*names} - {name})
+    assert not codes(graph)
 
 
 def test_the_command_names_the_file(graph: Graph, omnigraph: Omnigraph) -> None:

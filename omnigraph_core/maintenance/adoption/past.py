@@ -35,6 +35,8 @@ class Past:
     schemas: Mapping[str, list[Run]]
     lost: Mapping[Branch, dict[int, LostCommit]]
     versions: Mapping[Branch, set[int]]
+    branches: Mapping[str, str]
+    """The identities of all but main, by name."""
 
     @property
     def lost_commits(self) -> tuple[LostCommit, ...]:
@@ -60,8 +62,11 @@ def read_past(manifest: Manifest, heads: OriginalHeads, branches: list[str]) -> 
     schemas: dict[str, list[Run]] = {}
     lost: dict[Branch, dict[int, LostCommit]] = {}
     versions: dict[Branch, set[int]] = {}
+    identities: dict[str, str] = {}
     for name in branches:
         on = manifest.branch(name)
+        if on.identity is not None:
+            identities[name] = on.identity
         log = read_branch_log(manifest.tables, manifest, name)
         mine = [each for each in log.commits.values() if each.branch == name and each.operation is None]
         for commit in sorted(mine, key=lambda each: each.manifest_version):
@@ -70,7 +75,7 @@ def read_past(manifest: Manifest, heads: OriginalHeads, branches: list[str]) -> 
             if isinstance(found, LostCommit):
                 lost.setdefault(on, {})[commit.manifest_version] = found
             _extend(schemas.setdefault(name, []), commit.manifest_version, found)
-    return Past(schemas, lost, versions)
+    return Past(schemas, lost, versions, identities)
 
 
 def _look(
@@ -103,7 +108,7 @@ def keep_past(
     for schema_hash, schema in known.items():
         source = catalog.source if schema_hash == catalog.schema_hash else render(schema)
         keep_schema(control, source, schema)
-    keep_record(control, OriginalRecord(past.schemas))
+    keep_record(control, OriginalRecord(past.schemas, past.branches))
     floors = [_floor(on, past, by) for on in past.lost]
     if floors:
         write_removals(control, floors, read_removals(control))

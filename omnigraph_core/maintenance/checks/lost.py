@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph_core import layout
-from omnigraph_core.history.lost import MoveRecords, identities_on_record
+from omnigraph_core.history.lost import identities_on_record
 from omnigraph_core.maintenance.examination import Examination
 from omnigraph_core.maintenance.findings import Finding, error
 from omnigraph_core.manifest.reader import manifest_ref
 from omnigraph_core.tables.fork_refs import ref_path
 from omnigraph_core.write.ref_repair import missing_forks, strange_refs
+from omnigraph_core.write.testimony import move_records
 
 
 def check_lost(seen: Examination) -> Iterator[Finding]:
@@ -24,7 +25,7 @@ def check_lost(seen: Examination) -> Iterator[Finding]:
     """
     known = {each.name for each in seen.branch_refs} | {each.name for each in seen.deleted}
     main = manifest_ref(layout.MAIN_BRANCH)
-    for name in identities_on_record(MoveRecords(seen.control)):
+    for name in identities_on_record(move_records(seen.control)):
         path = ref_path(main, name)
         if name in known or not seen.knows_deleted or seen.control.exists(path):
             continue
