@@ -551,6 +551,32 @@ def test_one_snapshot_while_somebody_writes(tmp_path: Path) -> None:
     assert not failed
 
 
+# ---- zeros of both signs ----
+
+
+def test_which_zero_came_first_does_not_show(tmp_path: Path) -> None:
+    """They are equal, so grouping, the least and the greatest do not hang on the order of rows."""
+    answers = []
+    for signs in ((0.0, -0.0), (-0.0, 0.0)):
+        graph = Graph.init(
+            str(tmp_path / f"g{signs[0]}"),
+            "node T { k: String @key f: F64? g: F32? l: [F64]? } edge E: T -> T",
+            Settings(fsync=False, actor="tester"),
+        )
+        records = [node("T", k=k, f=f, g=f, l=[f, 1.0]) for k, f in zip("ab", signs, strict=True)]
+        records += [edge("E", "a", "b"), edge("E", "b", "a")]
+        graph.load(records, "append")
+        for match in ("$t: T", "$t: T $t e $u $u e $t"):
+            for small in (graph.settings.memory_limit_bytes, 120):
+                asked = Graph.open(graph.location.root, replace(graph.settings, memory_limit_bytes=small))
+                for columns in ("$t.f as f, $t.g as g", "$t.l as l", "min($t.f) as l, max($t.g) as h"):
+                    if small > 120 or "$t.l" not in columns:
+                        body = f"match {{ {match} }} return {{ {columns}, count($t) as n }}"
+                        answers.append((columns, repr(rows(asked, body))))
+    assert len(set(answers)) == 3
+    assert not any("-0.0" in found for _, found in answers)
+
+
 # ---- limits and wrong use ----
 
 

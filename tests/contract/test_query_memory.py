@@ -96,6 +96,9 @@ def test_the_order_of_rows_on_disk_is_that_of_rows_in_memory(large: Path) -> Non
 
 # ---- matches of several steps ----
 
+RAYS = 25_000
+LONG = 40_000
+
 NODES = 600
 EDGES_EACH = 3
 
@@ -179,6 +182,53 @@ def test_a_product_must_fit(web: Path) -> None:
     graph = Graph.open(str(web), Settings(memory_limit_bytes=1 << 20))
     with pytest.raises(TooManyRows):
         graph.query("query q() { match { $a: N $b: N } return { count($a) as n } }")
+
+
+@pytest.fixture(scope="module")
+def star(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One node with a long text, and many neighbours."""
+    place = tmp_path_factory.mktemp("star")
+    schema = "node N { k: String @key s: String? l: [String]? } edge E: N -> N"
+    graph = Graph.init(str(place / "g"), schema, Settings(fsync=False, actor="t"))
+    names = [f"n{number:05}" for number in range(RAYS)]
+    nodes = {
+        "k": ["hub", *names],
+        "s": ["x" * LONG, *["y"] * RAYS],
+        "l": [["x" * (LONG // 8)] * 8, *[["y"]] * RAYS],
+    }
+    edges = {"from": ["hub"] * RAYS, "to": names}
+    graph.load({"N": pa.table(nodes), "E": pa.table(edges)}, LoadMode.APPEND)
+    return place / "g"
+
+
+def test_a_long_text_in_many_rows_takes_little_memory(star: Path) -> None:
+    """It is in memory once, and is written out for some rows at a time; all of them would be a gigabyte."""
+    hub = 'match { $a: N { k: "hub" } $a e $b'
+    _, small = measured(star, f"{hub} }} return {{ $b.k }} limit 1")
+    for body, rows in (
+        (f"{hub} }} return {{ $a.s, $b.k }}", RAYS),
+        (f"{hub} }} return {{ $a.l, $b.k as k }} order {{ k desc }}", RAYS),
+        (f"{hub} }} return {{ max($a.s) as m, min($b.s) as n, count($a.s) as c }}", 1),
+        (f"{hub} $a.s != $b.s }} return {{ $b.k }}", RAYS),
+        (f"{hub} $c: N $c.s = $a.s }} return {{ $c.k, count($b) as n }}", 1),
+    ):
+        found, peak = measured(star, body)
+        assert found == rows, body
+        assert peak - small < OVERHEAD_MIB, body
+
+
+def test_a_long_text_of_the_query_in_many_rows_takes_little_memory(star: Path) -> None:
+    text = "z" * LONG
+    _, small = measured(star, "match { $a: N } return { $a.k } limit 1")
+    for body, rows in (
+        (f'match {{ $a: N }} return {{ $a.k, "{text}" as t }}', RAYS + 1),
+        (f'match {{ $a: N }} return {{ max("{text}") as t, count($a) as n }}', 1),
+        (f'match {{ $a: N $a e $b }} return {{ $b.k, "{text}" as t }}', RAYS),
+        (f'match {{ $a: N $a e $b }} return {{ max("{text}") as t, count("{text}") as n }}', 1),
+    ):
+        found, peak = measured(star, body)
+        assert found == rows, body[:80]
+        assert peak - small < OVERHEAD_MIB, body[:80]
 
 
 @pytest.mark.soak

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph_core.query.syntax import AggregateFunction
 from omnigraph_core.read.columns.order import sort_keys
+from omnigraph_core.read.columns.values import with_one_zero
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -152,14 +153,27 @@ def _two_sum(first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _best(values: pa.Array, groups: IntArray, total: int, *, is_max: bool) -> pa.Array:
-    """The smallest or greatest of each group: its first row once the rows are sorted."""
-    rows = np.flatnonzero(pc.is_valid(values).to_numpy(zero_copy_only=False))
-    present = values.take(pa.array(rows)) if values.null_count else values
+    rows = np.arange(len(values), dtype=np.int64)
+    places = best_places(values, rows, groups, total, is_max=is_max)
+    return with_one_zero(values.take(pa.array(places, mask=places < 0)))
+
+
+def best_places(
+    values: pa.Array, places: IntArray, groups: IntArray, total: int, *, is_max: bool
+) -> IntArray:
+    """Where the smallest or greatest value of each group is; -1 if it has none.
+
+    `places` says for each row which value it has: the first of a group once the rows are sorted.
+    """
+    valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(valid[places])
+    present = values.drop_null() if values.null_count else values
     keys = sort_keys(present, descending=is_max)
-    order = np.lexsort([*reversed(keys), groups[rows]])
+    among = (np.cumsum(valid) - 1)[places[rows]]
+    order = np.lexsort([*reversed([key[among] for key in keys]), groups[rows]])
     sorted_groups = groups[rows][order]
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = sorted_groups[1:] != sorted_groups[:-1]
-    places = np.full(total, -1, np.int64)
-    places[sorted_groups[is_first]] = order[is_first]
-    return present.take(pa.array(places, mask=places < 0))
+    found = np.full(total, -1, np.int64)
+    found[sorted_groups[is_first]] = places[rows[order[is_first]]]
+    return found

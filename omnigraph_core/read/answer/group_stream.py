@@ -16,7 +16,7 @@ from omnigraph_core.read.answer.groups import in_key_order, numbered_groups
 from omnigraph_core.read.answer.result import Answer, answer_of
 from omnigraph_core.read.answer.shown import ordered_groups, shown_table
 from omnigraph_core.read.answer.sorting import Sorter, SortKey
-from omnigraph_core.read.columns.values import value_codes, value_hashes
+from omnigraph_core.read.columns.values import value_codes, value_hashes, with_one_zero
 from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.spill import SpilledRows, give_back_memory
 from omnigraph_core.values.arrays import whole
@@ -145,7 +145,7 @@ class Grouping:
         parts = _parts(state)
         for index, column in enumerate(self._read.columns):
             if index in self._keys:
-                found.append(whole(state.column(f"key {index}")))
+                found.append(with_one_zero(whole(state.column(f"key {index}"))))
             elif index not in self._read_columns:
                 found.append(whole(state.column(_ROWS)))
             else:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_core.query.checked import Aggregate, CheckedRead, NodeUse, Score
-from omnigraph_core.read.answer.aggregates import final_column, state_of
+from omnigraph_core.query.syntax import AggregateFunction
+from omnigraph_core.read.answer.aggregates import best_places, final_column, state_of
 from omnigraph_core.read.columns.order import sort_keys, text_ranks
-from omnigraph_core.read.columns.values import list_texts
+from omnigraph_core.read.columns.values import list_texts, with_one_zero
 from omnigraph_core.read.match.matcher import Matcher
 from omnigraph_core.read.match.rows import Rows
 from omnigraph_core.topology.arrays import distinct
@@ -41,7 +42,7 @@ def grouped_columns(read: CheckedRead, matcher: Matcher, rows: Rows) -> list[pa.
         if isinstance(column.value, Aggregate):
             columns.append(_aggregate(column.value, matcher, rows, groups, total))
         else:
-            columns.append(matcher.value(keys[index], representatives))
+            columns.append(with_one_zero(matcher.value(keys[index], representatives)))
     return in_key_order(columns, list(keys)) if keys else columns
 
 
@@ -83,7 +84,17 @@ def numbered_groups(keys: Sequence[IntArray], count: int) -> tuple[IntArray, Int
 
 
 def _aggregate(aggregate: Aggregate, matcher: Matcher, rows: Rows, groups: IntArray, total: int) -> pa.Array:
-    if isinstance(aggregate.argument, NodeUse):
+    """Texts, and whatever else may be long, are looked at once for each entity, not for each row."""
+    function, argument = aggregate.function, aggregate.argument
+    if isinstance(argument, NodeUse):
         return pa.array(np.bincount(groups, minlength=total).astype(np.int64))
-    values = matcher.value(aggregate.argument, rows)
-    return final_column(aggregate.function, state_of(aggregate.function, values, groups, total))
+    if function is AggregateFunction.COUNT:
+        values, places = matcher.spread(argument, rows)
+        is_known = pc.is_valid(values).to_numpy(zero_copy_only=False)[places]
+        return pa.array(np.bincount(groups[is_known], minlength=total).astype(np.int64))
+    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        values, places = matcher.spread(argument, rows)
+        best = best_places(values, places, groups, total, is_max=function is AggregateFunction.MAX)
+        matcher.check_values(values, best[best >= 0])
+        return with_one_zero(values.take(pa.array(best, mask=best < 0)))
+    return final_column(function, state_of(function, matcher.value(argument, rows), groups, total))

@@ -18,15 +18,15 @@ from omnigraph_core.read.match.matcher import Matcher
 from omnigraph_core.read.match.parts import MatchInParts
 from omnigraph_core.read.match.rows import Rows
 from omnigraph_core.read.plan.steps import MatchPlan, ScanNodes
+from omnigraph_core.read.session.budget import piece_bytes
+from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.values.arrays import whole
 
 if TYPE_CHECKING:
     from omnigraph_core.read.session.session import Session
+    from omnigraph_core.topology.arrays import IntArray
 
-# Values are made for so many rows at first, then for as many as take this part of the memory.
-_FIRST_ROWS = 256
-_MEMORY_PARTS = 32
-_BYTES_MAX = 16 << 20
+# Values are made for so many rows at most at a time.
 _ROWS_MAX = 1 << 16
 
 # To order rows by that have nothing else: they are all the same.
@@ -76,17 +76,12 @@ class PartedRead(PassingRead):
         parts = MatchInParts(
             self._session, {name: list(dict.fromkeys(names)) for name, names in reads.items()}
         )
-        most = min(_BYTES_MAX, max(1 << 16, self._session.budget.memory_bytes // _MEMORY_PARTS))
+        most = piece_bytes(self._session.budget.memory_bytes)
         for matcher, rows in parts.solutions(self._plan):
-            start, size = 0, _FIRST_ROWS
-            while start < rows.count:
+            sizes = [self._sizes(each, matcher, rows) for each in wanted]
+            for some in rows.pieces(sizes, most, _ROWS_MAX):
                 self._session.budget.check_time()
-                some = rows.taken(np.arange(start, min(start + size, rows.count)))
-                columns = [self._value(each, matcher, some) for each in wanted]
-                yield columns, some.count
-                start += some.count
-                used = sum(column.nbytes for column in columns) // some.count
-                size = max(1, min(_ROWS_MAX, most // max(1, used)))
+                yield [self._value(each, matcher, some) for each in wanted], some.count
         self._session.statistics.note(f"{parts.parts} parts")
 
     def _nothing(self, wanted: Sequence[Wanted]) -> list[pa.Array]:
@@ -104,6 +99,13 @@ class PartedRead(PassingRead):
         if isinstance(wanted, PropertyUse | NodeUse):
             return matcher.value(wanted, rows)
         return self._constant(wanted, rows.count)
+
+    def _sizes(self, wanted: Wanted, matcher: Matcher, rows: Rows) -> IntArray | int:
+        if not isinstance(wanted, Identity):
+            return matcher.sizes(wanted, rows)
+        if wanted.variable == _SAME:
+            return 1
+        return matcher.of_variable(wanted.variable).sizes(ID_COLUMN, rows.codes[wanted.variable])
 
     def _of_first(self, rows: pa.Table | None) -> Answer:
         matcher = Matcher(self._session)

@@ -25,8 +25,9 @@ from omnigraph_core.query.checked import (
 from omnigraph_core.query.values import evaluate
 from omnigraph_core.read.answer.result import Answer
 from omnigraph_core.read.answer.shown import shown_table
-from omnigraph_core.read.answer.sorting import Best, Sorter, SortKey
+from omnigraph_core.read.answer.sorting import OUTPUT_ROWS, Best, Sorter, SortKey
 from omnigraph_core.read.columns.values import constant_array
+from omnigraph_core.read.session.budget import piece_bytes
 from omnigraph_core.records import dataclass
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ class PassingRead(ABC):
         read, session = self._read, self._session
         keys, extra, names = self._order()
         outputs = [operand_of(column.value) for column in read.columns]
-        wanted = [*outputs, *extra]
-        names = [*(f"#{index}" for index in range(len(outputs))), *names]
+        passing = {f"#{index}": each for index, each in enumerate(outputs) if is_read(each)}
+        wanted = [*passing.values(), *extra]
+        names = [*passing, *names]
         sorter = Sorter(keys, session.budget)
         with session.statistics.step(self._source()) as step:
             for columns, count in self._passing(wanted):
@@ -118,11 +120,20 @@ class PassingRead(ABC):
         count = sorter.row_count if read.limit is None else min(read.limit, sorter.row_count)
 
         def shown(rows: pa.Table) -> pa.Table:
-            return shown_table(read, [rows.column(f"#{index}") for index in range(len(outputs))])
+            named = [(f"#{index}", each) for index, each in enumerate(outputs)]
+            return shown_table(
+                read,
+                [
+                    rows.column(name) if name in passing else self._constant(each, rows.num_rows)
+                    for name, each in named
+                ],
+            )
 
         def batches() -> Iterator[pa.RecordBatch]:
+            most = self._rows_at_once(outputs)
             for rows in sorter.tables(count):
-                yield from shown(rows).to_batches()
+                for start in range(0, rows.num_rows, most):
+                    yield from shown(rows.slice(start, most)).to_batches()
 
         return Answer(shown(pa.table(self._nothing(wanted), names=names)).schema, count, batches)
 
@@ -139,10 +150,20 @@ class PassingRead(ABC):
             wanted.append(identity)
         return keys, wanted, [key.column for key in keys]
 
+    def _rows_at_once(self, wanted: Sequence[Wanted]) -> int:
+        """So many rows that what is the same in all of them takes little memory."""
+        same = [each for each in wanted if not isinstance(each, Identity) and not is_read(each)]
+        size = sum(int(self._constant(each, 1).nbytes) for each in same)
+        return max(1, min(OUTPUT_ROWS, piece_bytes(self._session.budget.memory_bytes) // max(1, size)))
+
     def _constant(self, operand: Operand, rows: int) -> pa.Array:
         assert not isinstance(operand, PropertyUse | NodeUse)
         run = self._session.run
         return constant_array(evaluate(operand, run.params, run.now), operand.type, rows)
+
+
+def is_read(operand: Wanted) -> bool:
+    return isinstance(operand, PropertyUse | NodeUse)
 
 
 def operand_of(value: Returned) -> Operand:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph_core.query.checked import (
@@ -25,6 +24,7 @@ from omnigraph_core.read.columns.order import id_ranks, sort_keys, sorted_positi
 from omnigraph_core.read.match.matcher import Matcher
 from omnigraph_core.read.match.rows import Rows
 from omnigraph_core.read.plan.steps import MatchPlan
+from omnigraph_core.read.session.budget import piece_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,16 +62,26 @@ class Projector:
         """What is returned of rows that are in order; all that it needs of tables is read at once."""
         with self._session.statistics.step("return") as step:
             self._read_together(rows)
-            first = self._table(rows, 0)
+            pieces = self._pieces(rows)
+            first = self._table(next(pieces, rows))
             step.rows = rows.count
+        is_all = first.num_rows == rows.count
 
         def batches() -> Iterator[pa.RecordBatch]:
-            yield from first.to_batches()
-            for start in range(OUTPUT_ROWS, rows.count, OUTPUT_ROWS):
+            if is_all:
+                yield from first.to_batches()
+                return
+            for some in self._pieces(rows):
                 self._session.budget.check_time()
-                yield from self._table(rows, start).to_batches()
+                yield from self._table(some).to_batches()
 
         return Answer(first.schema, rows.count, batches)
+
+    def _pieces(self, rows: Rows) -> Iterator[Rows]:
+        values = [column.value for column in self._read.columns]
+        operands = [value for value in values if not isinstance(value, Score | Aggregate)]
+        sizes = [self._matcher.sizes(operand, rows) for operand in operands]
+        return rows.pieces(sizes, piece_bytes(self._session.budget.memory_bytes), OUTPUT_ROWS)
 
     def _order_text(self) -> str:
         limit = "" if self._read.limit is None else f", limit {self._read.limit}"
@@ -144,8 +154,5 @@ class Projector:
         assert self._rankings is not None
         return self._rankings.scores(score.search, rows)
 
-    def _table(self, rows: Rows, start: int) -> pa.Table:
-        some = rows
-        if rows.count > OUTPUT_ROWS:
-            some = rows.taken(np.arange(start, min(start + OUTPUT_ROWS, rows.count)))
-        return shown_table(self._read, [self._column(column, some) for column in self._read.columns])
+    def _table(self, rows: Rows) -> pa.Table:
+        return shown_table(self._read, [self._column(column, rows) for column in self._read.columns])

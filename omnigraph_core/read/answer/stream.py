@@ -15,7 +15,7 @@ from omnigraph_core.query.checked import (
     Score,
 )
 from omnigraph_core.query.syntax import AggregateFunction
-from omnigraph_core.read.answer.passing import Identity, PassingRead, Wanted, operand_of
+from omnigraph_core.read.answer.passing import Identity, PassingRead, Wanted, is_read, operand_of
 from omnigraph_core.read.answer.project import Projector
 from omnigraph_core.read.answer.result import Answer, answer_of
 from omnigraph_core.read.answer.shown import ordered_groups, shown_table
@@ -130,7 +130,7 @@ class StreamedRead(PassingRead):
     def _passing(self, wanted: Sequence[Wanted]) -> Iterator[tuple[list[pa.Array], int]]:
         session = self._session
         entities = session.nodes(self._scan.node.name)
-        names = list(dict.fromkeys(map(self._column, filter(_is_read, wanted)))) or [ID_COLUMN]
+        names = list(dict.fromkeys(map(self._column, filter(is_read, wanted)))) or [ID_COLUMN]
         sole = self._scan.sole
         if sole is not None and entities.is_id(sole[0]):
             rows = entities.with_id(sole[1], names)
@@ -147,11 +147,13 @@ class StreamedRead(PassingRead):
             use_index=way.use_index,
             early=way.early,
         )
+        most = self._rows_at_once(wanted)
         for batch in reader:
             session.budget.check_time()
             session.statistics.count_read(batch.num_rows, batch.nbytes)
-            if batch.num_rows:
-                yield [self._value(each, batch) for each in wanted], batch.num_rows
+            for start in range(0, batch.num_rows, most):
+                some = batch.slice(start, most)
+                yield [self._value(each, some) for each in wanted], some.num_rows
 
     def _nothing(self, wanted: Sequence[Wanted]) -> list[pa.Array]:
         schema = self._session.nodes(self._scan.node.name).table.schema
@@ -170,7 +172,3 @@ class StreamedRead(PassingRead):
         if isinstance(operand, PropertyUse | NodeUse):
             return batch.column(self._column(operand))
         return self._constant(operand, batch.num_rows)
-
-
-def _is_read(operand: Wanted) -> bool:
-    return isinstance(operand, PropertyUse | NodeUse)

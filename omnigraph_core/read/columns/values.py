@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from omnigraph_core.topology.arrays import IntArray
 
+# What says where a text or a list begins.
+_ENTRY_BYTES = 4
+
 
 def constant_array(value: Plain, type_: PropertyType, length: int) -> pa.Array:
     """One value in every row, of the type a column of it would have."""
@@ -58,6 +61,51 @@ def list_texts(values: pa.Array) -> list[str | None]:
     ]
 
 
+def value_sizes(values: pa.Array, places: IntArray) -> IntArray | int:
+    """How many bytes the values at these places take; one number if all take as many."""
+    kind = values.type
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _width(kind.value_type)
+    if not (pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind)):
+        return _width(kind)
+    if not len(values):
+        return 0
+    offsets = _offsets(values)
+    begins, ends = offsets[places].astype(np.int64), offsets[places + 1].astype(np.int64)
+    if not pa.types.is_list(kind):
+        return ends - begins + _ENTRY_BYTES
+    if not pa.types.is_string(kind.value_type):
+        return (ends - begins) * _width(kind.value_type) + _ENTRY_BYTES
+    items = values.values
+    if not len(items):
+        return _ENTRY_BYTES
+    texts = _offsets(items)
+    return texts[ends].astype(np.int64) - texts[begins] + _ENTRY_BYTES * (ends - begins + 1)
+
+
+def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each of the texts or lists begins, and where the last one ends."""
+    return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
+
+
+def _width(kind: pa.DataType) -> int:
+    return max(1, int(kind.bit_width) // 8)
+
+
+def with_one_zero(values: pa.Array) -> pa.Array:
+    """The same numbers, also in lists, with 0.0 for -0.0: which of them equals came first says nothing."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return pc.add(values, pa.scalar(0, kind))
+    if pa.types.is_list(kind) and pa.types.is_floating(kind.value_type):
+        items = with_one_zero(values.values)
+        return pa.ListArray.from_arrays(values.offsets, items, type=kind, mask=pc.is_null(values))
+    if pa.types.is_fixed_size_list(kind):
+        items = with_one_zero(values.values)
+        return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=pc.is_null(values))
+    return values
+
+
 def value_codes(values: pa.Array) -> IntArray:
     """A number for each value, the same for equal ones; 0 for null."""
     if pa.types.is_nested(values.type):
@@ -66,9 +114,7 @@ def value_codes(values: pa.Array) -> IntArray:
         return np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(values))
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
-    if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0, values.type))  # -0.0 and 0.0 are one key
-    indices = values.dictionary_encode().indices
+    indices = with_one_zero(values).dictionary_encode().indices
     return indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False) + 1  # type: ignore[no-any-return]
 
 

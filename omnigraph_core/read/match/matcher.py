@@ -11,7 +11,7 @@ import pyarrow as pa
 from omnigraph_core.query.checked import Comparison, NodeUse, Operand, PropertyUse
 from omnigraph_core.query.values import evaluate
 from omnigraph_core.read.columns.compare import compared
-from omnigraph_core.read.columns.values import constant_array, value_codes
+from omnigraph_core.read.columns.values import constant_array, value_codes, value_sizes
 from omnigraph_core.read.match.hops import reach
 from omnigraph_core.read.match.rows import START, Rows
 from omnigraph_core.read.plan.steps import (
@@ -25,9 +25,11 @@ from omnigraph_core.read.plan.steps import (
     ScanNodes,
     Step,
 )
+from omnigraph_core.read.session.budget import piece_bytes
 from omnigraph_core.read.session.entities import Entities
 from omnigraph_core.read.session.selectivity import scan_way
 from omnigraph_core.schema import EntityType
+from omnigraph_core.schema.model import ID_COLUMN
 from omnigraph_core.topology.arrays import distinct, join_on, numbered, pair_keys
 
 if TYPE_CHECKING:
@@ -122,9 +124,9 @@ class Matcher:
         if old.variable == step.variable:
             new, old = old, new
         scanned = self.value(new, Rows(len(codes), {step.variable: codes}))
-        present = self.value(old, rows)
+        present, places_of_rows = self.spread(old, rows)
         numbers = value_codes(pa.concat_arrays([scanned, present]))
-        mine, theirs = numbers[: len(codes)], numbers[len(codes) :]
+        mine, theirs = numbers[: len(codes)], numbers[len(codes) :][places_of_rows]
         order = np.argsort(mine, kind="stable")
         order = order[mine[order] > 0]
         width = len(rows.codes) + 1
@@ -189,8 +191,23 @@ class Matcher:
         return rows.kept(~solved[numbers])
 
     def _compared(self, comparison: Comparison, rows: Rows) -> BoolArray:
-        left, right = self.value(comparison.left, rows), self.value(comparison.right, rows)
-        return compared(left, comparison.operator, right)
+        found = [np.zeros(0, np.bool_)]
+        sizes = [self.sizes(side, rows) for side in (comparison.left, comparison.right)]
+        for some in rows.pieces(sizes, piece_bytes(self._session.budget.memory_bytes)):
+            left, right = self.value(comparison.left, some), self.value(comparison.right, some)
+            found.append(compared(left, comparison.operator, right))
+        return np.concatenate(found)
+
+    def check_values(self, values: pa.Array, places: IntArray) -> None:
+        """Raise if so many of some values do not fit."""
+        self._session.budget.check_values(len(places), value_sizes(values, places))
+
+    def sizes(self, operand: Operand, rows: Rows) -> IntArray | int:
+        """How many bytes an operand takes in each of the rows."""
+        if isinstance(operand, PropertyUse | NodeUse):
+            name = operand.property if isinstance(operand, PropertyUse) else ID_COLUMN
+            return self.of_variable(operand.variable).sizes(name, rows.codes[operand.variable])
+        return int(self.value(operand, Rows(1, {})).nbytes)
 
     def spread(self, operand: Operand, rows: Rows) -> tuple[pa.Array, IntArray]:
         """The same as `value` in two parts: a value for each distinct entity, and which a row has.
@@ -217,7 +234,8 @@ class Matcher:
             entities = self.of_variable(operand.variable)
             return entities.column(operand.property, rows.codes[operand.variable])
         if isinstance(operand, NodeUse):
-            return self._session.nodes(operand.node.name).ids_of(rows.codes[operand.variable])
+            entities = self._session.nodes(operand.node.name)
+            return entities.column(ID_COLUMN, rows.codes[operand.variable])
         run = self._session.run
         return constant_array(evaluate(operand, run.params, run.now), operand.type, rows.count)
 

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from omnigraph_core.errors import LimitError
+
+if TYPE_CHECKING:
+    from omnigraph_core.topology.arrays import IntArray
+
+
+# Texts of one Arrow array, and lists, are told apart by offsets of 31 bits.
+ARRAY_BYTES_MAX = (1 << 31) - 1
+
+
+# Values of rows are made for so many rows at a time as take this part of the memory.
+_PIECES = 32
+_PIECE_BYTES_MIN = 1 << 16
+_PIECE_BYTES_MAX = 16 << 20
+
+
+def piece_bytes(memory_bytes: int) -> int:
+    """How much values of rows may take that are made at a time."""
+    return min(_PIECE_BYTES_MAX, max(_PIECE_BYTES_MIN, memory_bytes // _PIECES))
 
 
 class QueryTimeout(LimitError):
@@ -63,6 +82,16 @@ class Budget:
         if needed > self.memory_bytes:
             raise TooManyRows(rows, needed, self.memory_bytes)
 
+    def check_array(self, rows: int, needed: int) -> None:
+        """The same for values that are to be one array."""
+        self.check_bytes(rows, needed)
+        if needed > ARRAY_BYTES_MAX:
+            raise TooManyRows(rows, needed, ARRAY_BYTES_MAX)
+
+    def check_values(self, rows: int, sizes: IntArray | int) -> None:
+        """The same by the size of each, or of every value."""
+        self.check_array(rows, sizes * rows if isinstance(sizes, int) else int(sizes.sum()))
+
     def hold(self, rows: int, size: int) -> None:
         """Reserve bytes until the read ends; raises if they do not fit beside those already reserved."""
         self._held += size
@@ -73,6 +102,10 @@ class Budget:
         part = Budget(None, max(1, self.memory_bytes // share))
         part._timeout, part._deadline = self._timeout, self._deadline
         return part
+
+    def leave_s(self, seconds: float) -> None:
+        """From now on so many seconds are left."""
+        self._deadline = time.monotonic() + seconds
 
     def begin_again(self) -> None:
         """Nothing is held any more; the time that has passed has."""

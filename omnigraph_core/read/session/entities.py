@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_core.manifest.snapshot import SubTableEntry
+from omnigraph_core.read.columns.values import value_sizes
 from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.read.session.kept_columns import KeptColumn, Positions, names_of_id
 from omnigraph_core.schema import EntityType
@@ -253,10 +254,17 @@ class Entities:
 
     def column(self, name: str, codes: IntArray) -> pa.Array:
         """A property of each of the codes."""
+        self._budget.check_values(len(codes), self.sizes(name, codes))
+        return self.ids_of(codes) if name in self._id_names else self._columns[name].take(codes)
+
+    def sizes(self, name: str, codes: IntArray) -> IntArray | int:
+        """How many bytes a property of each of the codes takes, as `value_sizes` says it."""
         if name in self._id_names:
-            return self.ids_of(codes)
-        self.read([name], codes)
-        return self._columns[name].take(codes)
+            return value_sizes(self._ids, codes)
+        kept = self._columns.get(name)
+        if kept is None or not kept.has(codes):
+            self.read([name], codes)
+        return self._columns[name].sizes(codes)
 
     def row_ids(self, codes: IntArray) -> IntArray:
         """What indexes of the table call the rows of entities that are in it."""
@@ -367,7 +375,10 @@ class Entities:
     def keep(self, name: str, codes: IntArray, pieces: Sequence[pa.Array]) -> None:
         column = self._columns.setdefault(name, KeptColumn())
         column.grow(self.size)
-        self._budget.hold(len(codes), sum(piece.nbytes for piece in pieces))
+        size = sum(piece.nbytes for piece in pieces)
+        self._budget.hold(len(codes), size)
+        if pieces and not pa.types.is_fixed_size_list(pieces[0].type):
+            self._budget.check_array(len(codes), column.nbytes + size)
         values = pa.concat_arrays(pieces) if pieces else pa.array([], self._field(name).type)
         column.add(codes, values)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from omnigraph_core.read.columns.values import value_sizes
 from omnigraph_core.schema import EntityType, NodeType, Scalar
 from omnigraph_core.topology.arrays import in_arrow
 
@@ -47,9 +48,20 @@ class KeptColumn:
         self.length += len(values)
 
     def take(self, codes: IntArray) -> pa.Array:
+        return self._whole().take(in_arrow(self.slots[codes]))
+
+    def sizes(self, codes: IntArray) -> IntArray | int:
+        """How many bytes each of the values takes, as `value_sizes` says it."""
+        return value_sizes(self._whole(), self.slots[codes])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces)
+
+    def _whole(self) -> pa.Array:
         if len(self.pieces) > 1:
             self.pieces = [pa.concat_arrays(self.pieces)]
-        return self.pieces[0].take(in_arrow(self.slots[codes]))
+        return self.pieces[0]
 
 
 class Positions:
