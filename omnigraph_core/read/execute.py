@@ -89,6 +89,7 @@ class Reading:
         commit_id = self.snapshot.head.commit_id if self.snapshot.head else None
         target = Target(None, commit_id) if is_ref else Target(self.snapshot.shown_branch)
         plan = prepared.explain()
+        rows = unhurried(rows, budget)
         return QueryResult(read.name, target, commit_id, rows, plan, tuple(session.statistics.steps))
 
 
@@ -143,6 +144,27 @@ class PreparedRead:
         scan = nearest_scan(self._read, self.plan)
         codes = None if scan is None else narrowed(self._session, self._read, scan)
         return None if scan is None or codes is None else Rows(len(codes), {scan.variable: codes})
+
+
+def unhurried(answer: Answer, budget: Budget) -> Answer:
+    """The time that a reader of the rows takes is none of the query's; each time they are asked for, as
+    much is left as there was when the rows were known."""
+    left = budget.left_s()
+    if left is None:
+        return answer
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        mine = left
+        source = answer.batches()
+        while True:
+            budget.leave_s(mine)
+            batch = next(source, None)
+            if batch is None:
+                return
+            mine = budget.left_s() or 0.0
+            yield batch
+
+    return Answer(answer.schema, answer.row_count, batches)
 
 
 def empty_answer(read: CheckedRead) -> Answer:

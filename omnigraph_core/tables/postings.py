@@ -12,6 +12,7 @@ is not, the index is as good as none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_core.records import dataclass
@@ -138,15 +139,22 @@ def _place(storage: Storage, table: Table, segment: Any) -> str | None:
 
 
 def occurrences(
-    table: Table, column: str, known: IndexedTexts, words: dict[str, str]
+    table: Table,
+    column: str,
+    known: IndexedTexts,
+    words: dict[str, str],
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, Occurrences] | None:
     """For each word where it occurs; None if the index does not answer as it should.
 
-    `words` are spelled in the way that `query_words` spells them.
+    `words` are spelled in the way that `query_words` spells them. `check` may raise, before each word.
     """
     import numpy as np
 
-    scored = {word: _scored(table, column, known, spelling) for word, spelling in words.items()}
+    scored = {}
+    for word, spelling in words.items():
+        check()
+        scored[word] = _scored(table, column, known, spelling)
     sampled = [_sample(places, known.lengths) for places, _ in scored.values()]
     read = np.unique(np.concatenate(sampled)) if sampled else np.zeros(0, np.int64)
     texts = take_rows(table, [column], known.row_ids[read].tolist()) if len(read) else None
@@ -157,6 +165,7 @@ def occurrences(
         return None
     found = {}
     for (word, (places, scores)), sample in zip(scored.items(), sampled, strict=True):
+        check()
         counts: Whole | None = np.zeros(0, np.int64)
         if len(places):
             assert spelled is not None

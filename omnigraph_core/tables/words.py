@@ -66,10 +66,14 @@ class Words:
     def having_any(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
         """The texts that have at least one of some words, ascending."""
         import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
+        is_word = pc.is_in(self._tokens, value_set=pa.array(list(words), pa.utf8()))
+        has_word = np.zeros(int(self._places.max(initial=0)) + 1, np.bool_)
+        has_word[self._owners[is_word.to_numpy(zero_copy_only=False)]] = True
         found = np.zeros(len(self.lengths), np.bool_)
-        for word in words:
-            found[self.counts(word)[0]] = True
+        found[self._parents[has_word[self._places]]] = True
         return np.flatnonzero(found)
 
 

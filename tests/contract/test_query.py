@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -584,6 +585,26 @@ def test_a_timeout_ends_a_read(people: Graph) -> None:
     with pytest.raises(QueryTimeout) as caught:
         rows(people, "match { $p: Person } return { $p.name }", timeout_s=1e-9)
     assert caught.value.details() == {"timeout": 1e-9}
+
+
+def test_who_takes_the_rows_may_take_any_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is the query that has a time limit. Rows can be asked for again, also long after it."""
+    records = [node("T", k=f"n{number}") for number in range(100)]
+    graph = made(tmp_path, "node T { k: String @key }", records)
+    graph = Graph.open(graph.location.root, replace(graph.settings, memory_limit_bytes=1 << 20))
+    clock = [0.0]
+    monkeypatch.setattr(
+        "omnigraph_core.read.session.budget.time", SimpleNamespace(monotonic=lambda: clock[0])
+    )
+    source = "query q() { match { $a: T $b: T } return { $a.k as a, $b.k as b } }"
+    result = graph.query(source, timeout_s=10)
+    for _ in range(2):
+        found = []
+        for batch in result.to_batches():
+            clock[0] += 9
+            found.append(batch.num_rows)
+        assert len(found) > 1
+        assert sum(found) == 10_000
 
 
 def test_a_product_beyond_memory_is_refused(people: Graph) -> None:

@@ -19,6 +19,7 @@ from omnigraph_core.indexes.ensure import ensure_indexes
 from omnigraph_core.load.modes import LoadMode
 from omnigraph_core.read.search import narrowing, pieces, ranking
 from omnigraph_core.read.search.service import EmbedderFailed
+from omnigraph_core.read.session.budget import Budget
 from omnigraph_core.settings import EmbedSettings, Settings, load_settings
 from omnigraph_core.tables.indexes import list_indexes
 from omnigraph_core.tables.search import nearest_ids
@@ -386,6 +387,33 @@ def test_texts_are_searched_in_pieces(
     monkeypatch.setattr(pieces, "_TEXTS_PER_PIECE", size)
     for search, rows in zip(searches, expected, strict=True):
         assert states["none"].query(f"query q() {{ {search} }}").to_pylist() == rows
+
+
+@pytest.mark.parametrize("search", ["bm25", "fuzzy"])
+@pytest.mark.parametrize("state", ["full", "none"])
+def test_a_search_looks_at_the_time_before_each_word(
+    state: str, search: str, states: dict[str, Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query may have thousands, each of which is looked for by itself."""
+    looks: list[int] = []
+    check_time = Budget.check_time
+
+    def counted(budget: Budget) -> None:
+        looks.append(1)
+        check_time(budget)
+
+    monkeypatch.setattr(Budget, "check_time", counted)
+    clauses = {
+        "bm25": "} return { $d.slug } order { bm25($d.body, $t)",
+        "fuzzy": "fuzzy($d.body, $t) } return { $d.slug",
+    }
+    source = f"query q($t: String) {{ match {{ $d: Doc {clauses[search]} }} }}"
+    counts = []
+    for words in (1, 60):
+        looks.clear()
+        states[state].query(source, params={"t": " ".join(f"word{number}" for number in range(words))})
+        counts.append(len(looks))
+    assert counts[1] - counts[0] >= 59
 
 
 def test_a_branch_searches_its_own_texts(states: dict[str, Graph]) -> None:

@@ -71,6 +71,7 @@ def bm25(
     for part in parts:
         of_texts = np.zeros(len(part.row_ids) + 1)
         for word in sorted(words):
+            session.budget.check_time()
             found = part.occurrences[word]
             n = np.minimum(found.counts, OCCURRENCES_MAX)
             rarity = math.log(1 + (texts - having[word] + 0.5) / (having[word] + 0.5))
@@ -85,14 +86,21 @@ def bm25(
 def _parts(session: Session, entities: Entities, column: str, words: dict[str, str]) -> list[_Texts]:
     """Every text of the type, once: those an index covers, and the others."""
     known = _indexed(session, entities, column)
-    found = None if known is None else occurrences(entities.table, column, known, words)
+    found = (
+        None
+        if known is None
+        else occurrences(entities.table, column, known, words, session.budget.check_time)
+    )
     parts = []
     fragments = None
     if known is not None and found is not None:
         parts.append(_Texts(known.row_ids, known.lengths, found))
         fragments = [each for each in entities.table.fragment_rows() if each not in known.fragments]
     for row_ids, texts in _read(session, entities, column, fragments):
-        occurring = {word: Occurrences(*texts.counts(word)) for word in words}
+        occurring = {}
+        for word in words:
+            session.budget.check_time()
+            occurring[word] = Occurrences(*texts.counts(word))
         parts.append(_Texts(row_ids, texts.lengths, occurring))
     return parts
 

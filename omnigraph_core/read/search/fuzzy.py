@@ -7,13 +7,14 @@ themselves are compared, each distinct one once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_core.tables.words import query_words
+from omnigraph_core.tables.words import tokens_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,12 +30,13 @@ class FuzzyQuery:
 
     def __init__(self, text: str, edits: int) -> None:
         words = _words(pa.array([text])).values.unique().to_pylist()
-        self._words = [word for word in words if word and query_words(word)]
+        words = [word for word in words if word]
+        self._words = [words[number] for number in dict.fromkeys(tokens_of(words)[0].tolist())]
         self._edits = edits
 
-    def scores(self, texts: pa.Array) -> npt.NDArray[np.float64]:
+    def scores(self, texts: pa.Array, check: Callable[[], None]) -> npt.NDArray[np.float64]:
         """For each text the sum, over the words of the query, of 1 / (1 + the fewest edits to a
-        word of the text); 0 if it has no word near any of them."""
+        word of the text); 0 if it has no word near any of them. `check` may raise, before each word."""
         lists = _words(texts)
         encoded = lists.values.dictionary_encode()
         parents = np.repeat(np.arange(len(texts)), np.diff(lists.offsets.to_numpy()))
@@ -42,6 +44,7 @@ class FuzzyQuery:
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         total = np.zeros(len(texts))
         for word in self._words:
+            check()
             weights = _weights(edit_distances(word, encoded.dictionary, self._edits), self._edits)
             best = np.zeros(len(texts))
             if len(codes):

@@ -56,7 +56,7 @@ def text_scores(
         return none
     if search.function is TextFunction.FUZZY:
         texts = entities.column(search.property, codes)
-        scores = FuzzyQuery(text, max_edits(session, search)).scores(texts)
+        scores = FuzzyQuery(text, max_edits(session, search)).scores(texts, session.budget.check_time)
         stems = Words(texts).having_any(query_words(text))
         scores[stems] = np.maximum(scores[stems], 1.0)
     else:
@@ -92,7 +92,7 @@ def _found_by(session: Session, entities: Entities, search: TextSearch, where: s
     fuzzy = FuzzyQuery(text, max_edits(session, search))
     found = [_with_words(session, entities, search.property, text, where)]
     for ids, texts in pieces(session, entities, ID_COLUMN, search.property, where):
-        found.append(ids.filter(pa.array(fuzzy.scores(texts) > 0)))
+        found.append(ids.filter(pa.array(fuzzy.scores(texts, session.budget.check_time) > 0)))
     return pc.unique(pa.concat_arrays(found))
 
 
