@@ -274,7 +274,7 @@ class OpenGraph:
             try:
                 catalog = load_catalog(
                     self._storage.control,
-                    has_other_branches=self._manifest.has_other_branches(),
+                    has_other_branches=self._manifest.has_other_branches,
                     published_hash=head.schema_hash if head else None,
                 )
             except SchemaFilesDisagree:

@@ -112,13 +112,15 @@ def published_catalog(control: ControlStore, published: str) -> Catalog:
     return Catalog(schema, published, source_at(control, published) or render(schema))
 
 
-def load_catalog(control: ControlStore, *, has_other_branches: bool, published_hash: str | None) -> Catalog:
+def load_catalog(
+    control: ControlStore, *, has_other_branches: Callable[[], bool], published_hash: str | None
+) -> Catalog:
     """Read the schema files and check them against each other; writes nothing.
 
-    With both JSON files lost the source decides, if it is the schema of the head commit
-    (`published_hash`) and no other branch exists; `restore_schema_files` rewrites them. A state
-    of another schema than the published one is a promotion that is still to come: no edit is found
-    in its files.
+    With both JSON files lost the source decides, if it is the schema of the head commit (`published_hash`)
+    and no other branch exists, which is asked only then; `restore_schema_files` rewrites them. A state of
+    another schema than the published one is a promotion that is still to come: no edit is found in its
+    files.
     """
     if published_hash is not None and is_outstanding(control, published_hash):
         return published_catalog(control, published_hash)
@@ -128,7 +130,7 @@ def load_catalog(control: ControlStore, *, has_other_branches: bool, published_h
     schema = _compile_source(source)
     compiled = _read_text(control, layout.SCHEMA_COMPILED)
     state = _read_text(control, layout.SCHEMA_STATE)
-    if compiled is None and state is None and not has_other_branches:
+    if compiled is None and state is None and not has_other_branches():
         if published_hash not in (None, schema_hash(schema)):
             raise _edited(published_hash)
         return Catalog(schema, schema_hash(schema), source)
@@ -152,7 +154,7 @@ def put_back_schema_files(control: ControlStore, published: str, guard: Guard) -
     Under the lock of main. An edit that does not change the schema stays.
     """
     try:
-        load_catalog(control, has_other_branches=True, published_hash=published)
+        load_catalog(control, has_other_branches=lambda: True, published_hash=published)
     except SchemaFilesDisagree:
         project_schema(control, published_catalog(control, published), guard)
         return True

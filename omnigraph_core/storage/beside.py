@@ -1,12 +1,26 @@
-"""A call that runs beside its caller, in a thread: for work that waits for a disk, or in Lance."""
+"""Calls that run beside their caller, or each other, in threads: for work that waits, or in Lance."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from omnigraph_core.storage.limits import READS_AT_ONCE_MAX
+
+A = TypeVar("A")
 T = TypeVar("T")
+
+
+def side_by_side(call: Callable[[A], T], arguments: Iterable[A]) -> list[T]:
+    """What the calls return, in order; for such as wait for the network. Raises what the first one raises."""
+    given = list(arguments)
+    if len(given) < 2:
+        return [call(each) for each in given]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(READS_AT_ONCE_MAX, thread_name_prefix="omnigraph-read") as pool:
+        return list(pool.map(call, given))
 
 
 class Beside(Generic[T]):

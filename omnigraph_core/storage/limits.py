@@ -34,5 +34,9 @@ LOCK_RECORD_BYTES_MAX = 16_384
 # A disk merges the flushes of a few threads into one; more threads only wait.
 SYNC_THREADS_MAX = 8
 
+# So many objects are asked for at once: a request waits for the network. More gain little, and stores
+# throttle those who ask for more.
+READS_AT_ONCE_MAX = 16
+
 # One request could delete a thousand, but a small server takes long for them.
 DELETED_PER_REQUEST_MAX = 100

@@ -27,6 +27,7 @@ from omnigraph_core.errors import OmnigraphError, StorageError
 from omnigraph_core.jsontext import parse_json
 from omnigraph_core.patterns import pattern
 from omnigraph_core.records import dataclass
+from omnigraph_core.storage.beside import side_by_side
 from omnigraph_core.storage.control import InvalidObjectPath, checked_path
 from omnigraph_core.tables.dataset import Tables
 from omnigraph_core.tables.refs import TableRef
@@ -201,7 +202,11 @@ def list_refs_near(
 
 
 def _refs_of(tables: Tables, ref: TableRef, names: Iterable[str], witness: TableRef | None) -> list[ForkRef]:
-    found = (find_ref(tables, ref, name, witness) for name in names)
+    def find(name: str) -> ForkRef | None:
+        return find_ref(tables, ref, name, witness)
+
+    is_local = tables.storage.location.is_local
+    found = map(find, names) if is_local else side_by_side(find, names)
     return [each for each in found if each is not None]
 
 

@@ -9,7 +9,9 @@ remembered belongs to it.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ import pytest
 
 from omnigraph_core import layout
 from omnigraph_core.graph import Graph, OpenMode
-from omnigraph_core.settings import Settings
+from omnigraph_core.settings import Settings, load_settings
 from omnigraph_core.storage import open_storage, parse_location
 from omnigraph_core.storage.control import Names
 from omnigraph_core.storage.local import LocalControlStore
+from omnigraph_core.storage.s3 import S3ControlStore
 from omnigraph_core.tables.limits import FRAGMENTS_MAX, METADATA_CACHE_SHARE
 
 SCHEMA = "node Person { name: String @key }\nnode Place { name: String @key }"
@@ -163,3 +166,45 @@ def test_what_is_kept_of_manifests_and_indexes_does_not_grow_with_the_commits(tm
     for number in range(60):
         graph.change(f'query q() {{ insert Person {{ name: "p{number}" }} }}')
     assert 0 < graph._tables._session.size_bytes() < 2 * settings.memory_limit_bytes // METADATA_CACHE_SHARE
+
+
+REFS = "__manifest/_refs/branches/"
+
+
+def test_a_query_reads_no_ref_and_opening_to_write_each_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On object storage each is a request, and there may be a thousand."""
+    read: list[str] = []
+    get = LocalControlStore.get
+
+    def counting(store: LocalControlStore, path: str) -> Any:
+        if path.startswith(REFS):
+            read.append(path)
+        return get(store, path)
+
+    monkeypatch.setattr(LocalControlStore, "get", counting)
+    graph = Graph.open(str(root), SETTINGS)
+    graph.query("query q() { match { $p: Person } return { $p.name } }")
+    graph.catalog()
+    assert not read
+    Graph.open(str(root), SETTINGS, OpenMode.READ_WRITE)
+    assert read.count(f"{REFS}dev.json") == 1
+
+
+def test_refs_of_a_graph_on_s3_are_read_side_by_side(
+    s3_environment: dict[str, str], s3_location: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, place = load_settings({**s3_environment, "OMNIGRAPH_ACTOR": "ann"}), s3_location()
+    graph = Graph.init(place, SCHEMA, settings)
+    for name in ("b", "a"):
+        graph.create_branch(name)
+    together, get = threading.Barrier(2, timeout=60), S3ControlStore.get
+
+    def meeting(store: S3ControlStore, path: str) -> Any:
+        if path.startswith(REFS):
+            together.wait()
+        return get(store, path)
+
+    monkeypatch.setattr(S3ControlStore, "get", meeting)
+    assert Graph.open(place, settings).branches() == ["a", "b", "main"]
