@@ -552,6 +552,26 @@ def test_one_snapshot_while_somebody_writes(tmp_path: Path) -> None:
     assert not failed
 
 
+def test_a_list_of_the_query_is_read_once(tmp_path: Path) -> None:
+    """Not once for every row."""
+    records = [node("T", k=f"n{number}", i=number) for number in range(2_000)]
+    graph = made(tmp_path, "node T { k: String @key i: I32? }", records)
+
+    def asked(count: int) -> list[tuple[Any, ...]]:
+        names = ", ".join(f'"n{number}"' for number in range(count))
+        return rows(graph, f"match {{ $t: T [{names}] contains $t.k }} return {{ count($t) as n }}")
+
+    def seconds(count: int) -> float:
+        return min(cpu_seconds(lambda: asked(count)) for _ in range(3))
+
+    assert (asked(3), asked(500)) == ([(3,)], [(500,)])
+    assert rows(graph, "match { $t: T [1, 2.0, 3.5] contains $t.i } return { $t.k as k }") == [
+        ("n1",),
+        ("n2",),
+    ]
+    assert seconds(2_000) < 20 * seconds(20)
+
+
 # ---- zeros of both signs ----
 
 

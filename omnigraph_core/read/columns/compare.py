@@ -61,6 +61,12 @@ def compared(left: pa.Array, operator: Operator, right: pa.Array) -> BoolArray:
     return np.asarray(answer & known, np.bool_)
 
 
+def among(items: pa.Array, values: pa.Array) -> BoolArray:
+    """For each value, is it one of the items of the first list?"""
+    wanted = frozenset(python_values(items)[0] or ())
+    return np.fromiter((value in wanted for value in python_values(values)), np.bool_, len(values))
+
+
 def _numbers(values: pa.Array) -> npt.NDArray[Any]:
     return pc.fill_null(values, 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 

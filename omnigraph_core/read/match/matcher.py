@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_core.query.checked import Comparison, NodeUse, Operand, PropertyUse
+from omnigraph_core.query.syntax import Operator
 from omnigraph_core.query.values import evaluate
-from omnigraph_core.read.columns.compare import compared
+from omnigraph_core.read.columns.compare import among, compared
 from omnigraph_core.read.columns.values import constant_array, value_codes, value_sizes
 from omnigraph_core.read.match.hops import reach
 from omnigraph_core.read.match.rows import START, Rows
+from omnigraph_core.read.plan.conditions import is_value
 from omnigraph_core.read.plan.steps import (
     Compare,
     Exclude,
@@ -191,11 +193,15 @@ class Matcher:
         return rows.kept(~solved[numbers])
 
     def _compared(self, comparison: Comparison, rows: Rows) -> BoolArray:
+        left, right = comparison.left, comparison.right
+        if comparison.operator is Operator.CONTAINS and is_value(left) and left.type.is_list:
+            values, places = self.spread(right, rows)
+            return among(self.value(left, Rows(1, {})), values)[places]
         found = [np.zeros(0, np.bool_)]
-        sizes = [self.sizes(side, rows) for side in (comparison.left, comparison.right)]
+        sizes = [self.sizes(side, rows) for side in (left, right)]
         for some in rows.pieces(sizes, piece_bytes(self._session.budget.memory_bytes)):
-            left, right = self.value(comparison.left, some), self.value(comparison.right, some)
-            found.append(compared(left, comparison.operator, right))
+            values = self.value(left, some), self.value(right, some)
+            found.append(compared(values[0], comparison.operator, values[1]))
         return np.concatenate(found)
 
     def check_values(self, values: pa.Array, places: IntArray) -> None:
