@@ -35,8 +35,9 @@ def repeated_transactions(
     found = {}
     for path in paths:
         base = _base(path.rpartition("/")[2])
-        later = [each for each in ordered if base is not None and each > base][:_VERSIONS_ASKED]
-        size = _repeated(tables, ref, path, later)
+        # The version that a fork was made with has the number that it was planned on.
+        asked = [each for each in ordered if base is not None and each >= base][: 1 + _VERSIONS_ASKED]
+        size = _repeated(tables, ref, path, asked)
         if size:
             found[path] = size
     return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph_core.graph import Graph
+from omnigraph_core.graph import Graph, OpenMode
 from omnigraph_core.manifest.rows import OBJECT_ID, head_row, rows_table
 from omnigraph_core.tables.failures import CommitLost
 from omnigraph_core.tables.fence import merge_fenced
@@ -63,6 +63,23 @@ def test_every_verb_works_without_them(graph: Graph) -> None:
     write_three(fresh(graph), "later")
     check_whole(graph)
     assert [each for each in fresh(graph).doctor(deep=True) if each.severity.value != "note"] == []
+
+
+@pytest.mark.parametrize("tables", ["__manifest", "_graph_commits.lance", "nodes/*"])
+def test_refs_that_are_lost_are_rebuilt_without_them(tables: str, graph: Graph) -> None:
+    """Where a fork was made stands in its first version, too."""
+    graph.create_branch("dev")
+    write_three(graph, "on dev", "dev")
+    before = contents(graph)
+    without_transaction_files(graph)
+    lost = list(graph.location.path.glob(f"{tables}/_refs/branches/dev.json"))
+    assert lost
+    for ref in lost:
+        ref.unlink()
+    write_three(Graph.open(str(graph.location.path), SETTINGS, OpenMode.READ_WRITE), "later")
+    found = contents(fresh(graph))
+    assert {commit: found[commit] for commit in before} == before
+    check_whole(graph)
 
 
 def test_a_rival_publish_still_loses(graph: Graph) -> None:
