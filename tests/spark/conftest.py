@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,14 @@ def new_graph(tmp_path: Path, settings: Settings) -> Callable[[str, str], Graph]
         return Graph.init(str(tmp_path / name), schema, settings)
 
     return make
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], bool]], None]:
+    def wait(happened: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 240
+        while not happened():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    return wait

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,14 +152,3 @@ def test_a_kill_in_the_middle(
 def children(pid: int) -> list[int]:
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(each) for each in found]
-
-
-@pytest.fixture
-def wait_for() -> Callable[[Callable[[], bool]], None]:
-    def wait(happened: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 240
-        while not happened():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    return wait
